@@ -1,0 +1,150 @@
+//! The arguments that commands share. Their doc comments are the help text.
+
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgAction, Args, ColorChoice, ValueEnum};
+
+use crate::memory::{self, MemoryBudget};
+use crate::values::{ArrayFilter, ArrayGlob, MemoryLimit, StorageOption, parse_duration};
+
+/// For whom the answer is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people.
+    Text,
+    /// For programs; the fields are documented and stable.
+    Json,
+}
+
+/// How much is said on stderr.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verbosity {
+    /// Errors only.
+    Quiet,
+    /// Progress, warnings and hints.
+    Normal,
+    /// And what zkit decides.
+    Info,
+    /// And why.
+    Debug,
+    /// And every step.
+    Trace,
+}
+
+/// What every command takes; the shell adds it.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Output options")]
+pub struct GlobalArgs {
+    /// Whether the answer is for people (text) or for programs (json).
+    #[arg(long, global = true, value_name = "FORMAT")]
+    #[arg(value_enum, default_value_t = Format::Text, hide_possible_values = true)]
+    pub format: Format,
+
+    /// Write the answer to FILE, which appears once it is complete, instead of stdout.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+
+    /// Print errors only: no progress, no warnings, no hints about the run.
+    #[arg(long, short, global = true, conflicts_with = "verbose")]
+    pub quiet: bool,
+
+    /// Say more on stderr; -vv and -vvv say even more.
+    #[arg(long, short, global = true, action = ArgAction::Count)]
+    pub verbose: u8,
+
+    /// When to use colours: auto, always or never; auto obeys NO_COLOR and CLICOLOR.
+    #[arg(long, global = true, value_name = "WHEN")]
+    #[arg(value_enum, default_value_t = ColorChoice::Auto, hide_possible_values = true)]
+    pub color: ColorChoice,
+}
+
+impl GlobalArgs {
+    /// Returns how much is said on stderr.
+    pub fn verbosity(&self) -> Verbosity {
+        match self.verbose {
+            _ if self.quiet => Verbosity::Quiet,
+            0 => Verbosity::Normal,
+            1 => Verbosity::Info,
+            2 => Verbosity::Debug,
+            _ => Verbosity::Trace,
+        }
+    }
+}
+
+/// What a run may take of the machine.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Resource options")]
+pub struct ResourceArgs {
+    /// Memory for the work: a size (8GiB), or a share of what the machine or its cgroup has free (30%)
+    /// [default: 20%].
+    #[arg(long, value_name = "SIZE")]
+    pub memory: Option<MemoryLimit>,
+
+    /// Threads that work [default: one for each CPU that this process may use].
+    #[arg(long, short, value_name = "N")]
+    pub jobs: Option<NonZeroUsize>,
+
+    /// Stop the whole run after this time (30s, 5min, 2h), as Ctrl-C would, with exit code 3.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub deadline: Option<Duration>,
+}
+
+impl ResourceArgs {
+    /// Returns the memory budget: what was asked for, or a share of what is free now.
+    pub fn memory_budget(&self) -> MemoryBudget {
+        MemoryBudget::resolve(self.memory, memory::free_bytes())
+    }
+
+    /// Returns the number of threads that work.
+    pub fn jobs(&self) -> NonZeroUsize {
+        self.jobs.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN)
+    }
+}
+
+/// How stores are reached.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Store options")]
+pub struct StoreArgs {
+    /// Option for remote stores, such as region=eu-west-1; wins over the environment; may be repeated.
+    #[arg(long = "storage-option", value_name = "KEY=VALUE")]
+    pub storage_options: Vec<StorageOption>,
+
+    /// Send no credentials: for public buckets.
+    #[arg(long)]
+    pub anonymous: bool,
+
+    /// Longest time for one request (30s, 5min), after which it is tried again.
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = parse_duration)]
+    pub timeout: Duration,
+
+    /// Longest time in which no byte arrives or leaves, after which the run ends and says where it hung.
+    #[arg(long, value_name = "DURATION", default_value = "5min", value_parser = parse_duration)]
+    pub stall_timeout: Duration,
+
+    /// Send at most so many requests a second to remote stores.
+    #[arg(long, value_name = "N")]
+    pub max_requests_per_second: Option<NonZeroU32>,
+}
+
+/// Which arrays a run is about.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Selection options")]
+pub struct SelectArgs {
+    /// Take only arrays whose path matches GLOB (surface/t*, **/t2m), or that lie in a group that does; may
+    /// be repeated.
+    #[arg(long, value_name = "GLOB")]
+    pub include: Vec<ArrayGlob>,
+
+    /// Leave out arrays whose path matches GLOB, or that lie in a group that does; may be repeated.
+    #[arg(long, value_name = "GLOB")]
+    pub exclude: Vec<ArrayGlob>,
+}
+
+impl SelectArgs {
+    /// Returns the filter over array paths.
+    pub fn filter(&self) -> ArrayFilter {
+        ArrayFilter::new(self.include.clone(), self.exclude.clone())
+    }
+}

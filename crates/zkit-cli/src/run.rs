@@ -1,0 +1,232 @@
+//! From a command line to an exit code: the same for `zkit inspect` and `zkit-inspect`.
+
+use std::process::ExitCode;
+
+use clap::{ArgMatches, Args, FromArgMatches};
+
+use crate::args::GlobalArgs;
+use crate::console::Console;
+use crate::environment::Environment;
+use crate::exit::{self, Exit};
+use crate::shell::{Shell, stderr_color};
+use crate::{errors, panics};
+
+/// A subcommand of zkit.
+pub trait Command {
+    /// Its name: `inspect` makes `zkit inspect` and `zkit-inspect`.
+    const NAME: &'static str;
+    /// Its arguments; the doc comment of the type is the help text.
+    type Args: Args;
+
+    /// Does what the arguments ask, writes the answer to the shell, and returns how it ended.
+    fn run(args: &Self::Args, shell: &Shell) -> anyhow::Result<Exit>;
+}
+
+/// A [`Command`] in the list of those that a binary offers.
+#[derive(Clone, Copy)]
+pub struct Entry {
+    name: &'static str,
+    define: fn(clap::Command) -> clap::Command,
+    run: fn(&ArgMatches, &Shell) -> anyhow::Result<Exit>,
+}
+
+impl Entry {
+    /// Returns the entry of a command.
+    pub const fn of<C: Command>() -> Self {
+        Self { name: C::NAME, define: C::Args::augment_args, run: parse_and_run::<C> }
+    }
+}
+
+/// Runs the one command of a binary (`zkit-inspect`); `main` is no more than this.
+pub fn main_of<C: Command>() -> ExitCode {
+    main_with(command_of::<C>(), |matches, shell| parse_and_run::<C>(matches, shell))
+}
+
+/// Runs the command that the command line names, of all those in a binary (`zkit`).
+pub fn main_of_all(about: &'static str, entries: &[Entry]) -> ExitCode {
+    main_with(command_of_all(about, entries), |matches, shell| {
+        let named = matches.subcommand();
+        let chosen =
+            named.and_then(|(name, rest)| Some((entries.iter().find(|entry| entry.name == name)?, rest)));
+        let (entry, rest) = chosen.expect("clap requires one of the subcommands it was given");
+        (entry.run)(rest, shell)
+    })
+}
+
+/// Returns the command line of a binary with one command; for completions and manual pages.
+pub fn command_of<C: Command>() -> clap::Command {
+    let name = format!("zkit-{}", C::NAME);
+    let command = clap::Command::new(C::NAME).display_name(name.clone()).bin_name(name);
+    with_globals(C::Args::augment_args(command))
+}
+
+/// Returns the command line of a binary with several commands; for completions and manual pages.
+pub fn command_of_all(about: &'static str, entries: &[Entry]) -> clap::Command {
+    let subcommand =
+        |entry: &Entry| (entry.define)(clap::Command::new(entry.name)).after_long_help(exit::HELP);
+    let command = clap::Command::new("zkit").about(about).subcommands(entries.iter().map(subcommand));
+    with_globals(command.subcommand_required(true).arg_required_else_help(true))
+}
+
+/// Adds what every command line has.
+fn with_globals(command: clap::Command) -> clap::Command {
+    // Adding a group of arguments also sets its description, which is not what the command is about.
+    let (about, long_about) = (command.get_about().cloned(), command.get_long_about().cloned());
+    let mut command = GlobalArgs::augment_args(command).about(about.unwrap_or_default());
+    if let Some(long_about) = long_about {
+        command = command.long_about(long_about);
+    }
+    command
+        .version(env!("CARGO_PKG_VERSION"))
+        .propagate_version(true)
+        .max_term_width(100)
+        .after_long_help(exit::HELP)
+}
+
+fn parse_and_run<C: Command>(matches: &ArgMatches, shell: &Shell) -> anyhow::Result<Exit> {
+    C::run(&C::Args::from_arg_matches(matches)?, shell)
+}
+
+fn main_with(
+    command: clap::Command,
+    run: impl FnOnce(&ArgMatches, &Shell) -> anyhow::Result<Exit>,
+) -> ExitCode {
+    panics::install_hook();
+    let parsed =
+        command.try_get_matches().and_then(|matches| Ok((GlobalArgs::from_arg_matches(&matches)?, matches)));
+    match parsed {
+        Ok((global, matches)) => run_in_shell(&global, |shell| run(&matches, shell)).into(),
+        Err(error) => {
+            // Help and version go to stdout and are no error. A reader that went away is none either.
+            let _ = error.print();
+            if error.use_stderr() { Exit::Usage.into() } else { Exit::Done.into() }
+        }
+    }
+}
+
+fn run_in_shell(global: &GlobalArgs, run: impl FnOnce(&Shell) -> anyhow::Result<Exit>) -> Exit {
+    let environment = Environment::read();
+    let color = stderr_color(global.color, &environment);
+    let shell = match Shell::new(global, environment) {
+        Ok(shell) => shell,
+        Err(error) => return errors::print(&Console::without_bar(), &error.into(), color),
+    };
+    match shell.install().map_err(Into::into).and_then(|()| run(&shell)) {
+        Ok(exit) => exit,
+        Err(error) => shell.print_error(&error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Format, ResourceArgs, SelectArgs, StoreArgs, Verbosity};
+    use std::time::Duration;
+
+    struct Probe;
+
+    /// Probes a store.
+    #[derive(Args)]
+    struct ProbeArgs {
+        store: String,
+        #[command(flatten)]
+        select: SelectArgs,
+        #[command(flatten)]
+        resources: ResourceArgs,
+        #[command(flatten)]
+        stores: StoreArgs,
+    }
+
+    impl Command for Probe {
+        const NAME: &'static str = "probe";
+        type Args = ProbeArgs;
+
+        fn run(_: &ProbeArgs, _: &Shell) -> anyhow::Result<Exit> {
+            Ok(Exit::Done)
+        }
+    }
+
+    const ENTRIES: &[Entry] = &[Entry::of::<Probe>()];
+
+    fn parsed(line: &str) -> Result<(GlobalArgs, ProbeArgs), clap::Error> {
+        let matches = command_of::<Probe>().try_get_matches_from(line.split(' '))?;
+        Ok((GlobalArgs::from_arg_matches(&matches)?, ProbeArgs::from_arg_matches(&matches)?))
+    }
+
+    #[test]
+    fn command_lines_are_well_formed() {
+        command_of::<Probe>().debug_assert();
+        command_of_all("Does it all", ENTRIES).debug_assert();
+    }
+
+    #[test]
+    fn each_help_text_is_the_one_of_its_command() {
+        let about = |command: &clap::Command| command.get_about().map(ToString::to_string);
+        assert_eq!(about(&command_of::<Probe>()).as_deref(), Some("Probes a store"));
+        let all = command_of_all("Does it all", ENTRIES);
+        assert_eq!(about(&all).as_deref(), Some("Does it all"));
+        assert_eq!(all.find_subcommand("probe").and_then(about).as_deref(), Some("Probes a store"));
+    }
+
+    #[test]
+    fn help_groups_the_arguments() {
+        let help = command_of::<Probe>().render_help().to_string();
+        let headings: Vec<&str> = help.lines().filter(|line| line.ends_with(" options:")).collect();
+        let expected = ["Selection options:", "Resource options:", "Store options:", "Output options:"];
+        assert_eq!(headings, expected, "{help}");
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_help() {
+        let (global, args) = parsed("zkit-probe s").unwrap();
+        assert_eq!((global.format, global.verbosity()), (Format::Text, Verbosity::Normal));
+        assert_eq!(args.stores.timeout, Duration::from_secs(60));
+        assert_eq!(args.stores.stall_timeout, Duration::from_secs(300));
+        assert!(args.select.filter().takes_all());
+        assert!(args.resources.jobs().get() >= 1);
+        assert!(args.resources.memory_budget().bytes > 0);
+    }
+
+    #[test]
+    fn options_that_all_share_stand_before_or_after_the_command() {
+        for line in ["zkit --format json -vv probe s", "zkit probe --format json s -vv"] {
+            let command = command_of_all("Does it all", ENTRIES);
+            let matches = command.try_get_matches_from(line.split(' ')).unwrap();
+            let global = GlobalArgs::from_arg_matches(&matches).unwrap();
+            assert_eq!((global.format, global.verbosity()), (Format::Json, Verbosity::Debug), "{line}");
+        }
+    }
+
+    #[test]
+    fn both_binaries_know_their_names() {
+        assert_eq!(
+            command_of::<Probe>().render_version(),
+            format!("zkit-probe {}\n", env!("CARGO_PKG_VERSION"))
+        );
+        assert!(command_of::<Probe>().render_usage().to_string().contains("zkit-probe"));
+    }
+
+    #[test]
+    fn values_that_make_no_sense_are_usage_errors() {
+        let lines = [
+            "--memory 0",
+            "--jobs 0",
+            "--deadline 5",
+            "--include [",
+            "--storage-option x",
+            "--timeout 0s",
+            "-q -v",
+        ];
+        for line in lines {
+            let error = parsed(&format!("zkit-probe s {line}")).err();
+            assert!(error.is_some_and(|error| error.use_stderr() && error.exit_code() == 2), "{line}");
+        }
+    }
+
+    #[test]
+    fn options_of_stores_may_be_repeated() {
+        let (_, args) = parsed("zkit-probe s --storage-option a=1 --storage-option b=2 --anonymous").unwrap();
+        assert_eq!(args.stores.storage_options.len(), 2);
+        assert!(args.stores.anonymous && args.store == "s");
+    }
+}

@@ -1,0 +1,203 @@
+//! Frames to bytes.
+
+use std::ops::Range;
+
+use super::super::CodecError;
+use super::blosclz;
+use super::header::{CODEC, HEADER_BYTES, Header, InnerCodec, Shuffle, corrupt, size_i32};
+use crate::kernels::bitshuffle::bit_unshuffle;
+use crate::kernels::shuffle::unshuffle;
+
+/// Decodes frames, one after another, with the same contexts and buffers.
+#[derive(Default)]
+pub struct Decoder {
+    streams: StreamDecoder,
+    /// A block as it was before the filter was undone.
+    filtered: Vec<u8>,
+    /// A block of which only a part was asked for.
+    block: Vec<u8>,
+    /// What the bit shuffle needs.
+    tile: Vec<u8>,
+}
+
+impl Decoder {
+    /// Returns a decoder that allocates nothing before it is used.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Decodes all of `frame` into `dst`, whose length is what metadata promises.
+    ///
+    /// Bytes after the frame are ignored. Memory: two blocks at most, never more than `dst.len()` each.
+    ///
+    /// # Errors
+    ///
+    /// `Size` where the frame decodes to another length, `Corrupt` and `Unsupported` as they say; `dst` then holds
+    /// anything.
+    pub fn decode_into(&mut self, frame: &[u8], dst: &mut [u8]) -> Result<(), CodecError> {
+        let decoded_bytes = dst.len();
+        self.decode_range(frame, decoded_bytes, 0..decoded_bytes, dst)
+    }
+
+    /// Decodes the bytes `range` of the `decoded_bytes` that `frame` holds, of which only the blocks that
+    /// overlap `range` are decoded.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::decode_into`]; `Size` also where `range` reaches beyond the frame or `dst` has another length.
+    pub fn decode_range(
+        &mut self,
+        frame: &[u8],
+        decoded_bytes: usize,
+        range: Range<usize>,
+        dst: &mut [u8],
+    ) -> Result<(), CodecError> {
+        let frame = Frame::open(frame)?;
+        size_is(frame.header.nbytes, decoded_bytes)?;
+        size_is(range.len() as u64, dst.len())?;
+        if range.end > decoded_bytes {
+            return Err(CodecError::Size {
+                codec: CODEC,
+                found: frame.header.nbytes,
+                expected: range.end as u64,
+            });
+        }
+        if range.is_empty() {
+            return Ok(());
+        }
+        if frame.header.memcpyed {
+            dst.copy_from_slice(&frame.bytes[HEADER_BYTES..][range]);
+            return Ok(());
+        }
+        let block_size = frame.header.block_range(0).len();
+        for index in range.start / block_size..=(range.end - 1) / block_size {
+            let block = frame.header.block_range(index);
+            let wanted = block.start.max(range.start)..block.end.min(range.end);
+            let dst = &mut dst[wanted.start - range.start..wanted.end - range.start];
+            if wanted == block {
+                self.decode_block(&frame, index, dst)?;
+            } else {
+                let mut whole = std::mem::take(&mut self.block);
+                let decoded = self.decode_block(&frame, index, grown(&mut whole, block.len()));
+                dst.copy_from_slice(&whole[wanted.start - block.start..wanted.end - block.start]);
+                self.block = whole;
+                decoded?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Decodes one block into `dst`, which has its length.
+    fn decode_block(&mut self, frame: &Frame<'_>, index: usize, dst: &mut [u8]) -> Result<(), CodecError> {
+        let type_size = usize::from(frame.header.type_size);
+        match frame.header.shuffle {
+            Shuffle::Byte if type_size > 1 => {
+                let filtered = grown(&mut self.filtered, dst.len());
+                self.streams.decode_block(frame, index, filtered)?;
+                unshuffle(type_size, filtered, dst);
+            }
+            Shuffle::Bit => {
+                let filtered = grown(&mut self.filtered, dst.len());
+                self.streams.decode_block(frame, index, filtered)?;
+                bit_unshuffle(type_size, filtered, dst, &mut self.tile);
+            }
+            Shuffle::Byte | Shuffle::None => self.streams.decode_block(frame, index, dst)?,
+        }
+        Ok(())
+    }
+}
+
+/// A frame whose header holds and whose bytes are all there.
+struct Frame<'a> {
+    header: Header,
+    bytes: &'a [u8],
+}
+
+impl<'a> Frame<'a> {
+    fn open(frame: &'a [u8]) -> Result<Self, CodecError> {
+        let header = Header::parse(frame)?;
+        let bytes = usize::try_from(header.cbytes).ok().and_then(|cbytes| frame.get(..cbytes));
+        let Some(bytes) = bytes else {
+            return Err(corrupt(format!("{} bytes of a frame of {}", frame.len(), header.cbytes)));
+        };
+        Ok(Self { header, bytes })
+    }
+
+    /// Returns the bytes from the start of block `index` to the end of the frame.
+    fn block(&self, index: usize) -> Option<&'a [u8]> {
+        self.bytes.get(size_i32(self.bytes, HEADER_BYTES + 4 * index)?..)
+    }
+}
+
+/// Decodes single streams, with contexts made when first needed.
+#[derive(Default)]
+struct StreamDecoder {
+    zstd: Option<zstd_safe::DCtx<'static>>,
+    zlib: Option<libdeflater::Decompressor>,
+    snappy: Option<snap::raw::Decoder>,
+}
+
+impl StreamDecoder {
+    /// Decodes the streams of one block into `dst`, still filtered.
+    fn decode_block(&mut self, frame: &Frame<'_>, index: usize, dst: &mut [u8]) -> Result<(), CodecError> {
+        let out_of_bounds = || corrupt(format!("block {index} lies outside the frame"));
+        let mut bytes = frame.block(index).ok_or_else(out_of_bounds)?;
+        let streams = frame.header.streams(dst.len());
+        if !dst.len().is_multiple_of(streams) {
+            return Err(corrupt(format!("block of {} bytes split into {streams}", dst.len())));
+        }
+        for dst in dst.chunks_exact_mut(dst.len() / streams) {
+            let len = size_i32(bytes, 0).ok_or_else(out_of_bounds)?;
+            let (stream, rest) = bytes[4..].split_at_checked(len).ok_or_else(out_of_bounds)?;
+            bytes = rest;
+            if len == dst.len() {
+                dst.copy_from_slice(stream);
+            } else {
+                self.decode(frame.header.codec, stream, dst).map_err(|why| {
+                    let name = frame.header.codec.name();
+                    corrupt(format!("block {index}: no {name} stream of {} bytes{why}", dst.len()))
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Decodes one stream into all of `dst`, or says why not.
+    fn decode(&mut self, codec: InnerCodec, stream: &[u8], dst: &mut [u8]) -> Result<(), String> {
+        let because = |why: &dyn std::fmt::Display| format!(": {why}");
+        let decoded = match codec {
+            InnerCodec::BloscLz => {
+                blosclz::decode(stream, dst).map(|()| dst.len()).ok_or_else(String::new)?
+            }
+            InnerCodec::Lz4 => lz4_flex::block::decompress_into(stream, dst).map_err(|why| because(&why))?,
+            InnerCodec::Snappy => {
+                let decoder = self.snappy.get_or_insert_default();
+                decoder.decompress(stream, dst).map_err(|why| because(&why))?
+            }
+            InnerCodec::Zlib => {
+                let decoder = self.zlib.get_or_insert_default();
+                decoder.zlib_decompress(stream, dst).map_err(|why| because(&why))?
+            }
+            InnerCodec::Zstd => {
+                let decoder = self.zstd.get_or_insert_default();
+                decoder.decompress(dst, stream).map_err(|code| because(&zstd_safe::get_error_name(code)))?
+            }
+        };
+        if decoded == dst.len() { Ok(()) } else { Err(format!(": it has {decoded}")) }
+    }
+}
+
+/// Returns the first `len` bytes of `buffer`, which grows but never shrinks.
+fn grown(buffer: &mut Vec<u8>, len: usize) -> &mut [u8] {
+    if buffer.len() < len {
+        buffer.resize(len, 0);
+    }
+    &mut buffer[..len]
+}
+
+fn size_is(found: u64, expected: usize) -> Result<(), CodecError> {
+    if found == expected as u64 {
+        return Ok(());
+    }
+    Err(CodecError::Size { codec: CODEC, found, expected: expected as u64 })
+}

@@ -1,0 +1,349 @@
+//! Compressors: bytes to fewer bytes. Decoding never writes beyond what metadata promises or the caller allows.
+
+use std::io::Read as _;
+
+use zstd_safe::{CParameter, DCtx, InBuffer, OutBuffer};
+
+use super::blosc;
+use super::error::CodecError;
+use super::scratch::Scratch;
+use crate::kernels::shuffle;
+use crate::metadata::{BloscShuffle, BloscSpec, CodecSpec, Json, LzmaSpec};
+use crate::units::saturating_usize;
+
+/// Memory that an LZMA decoder may take for its dictionary.
+const LZMA_MEMORY_LIMIT: u64 = 192 << 20;
+
+/// Decodes `src` into `dst`, filling it exactly.
+pub(super) fn decode_exact(spec: &CodecSpec, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<(), CodecError> {
+    let expected = dst.len() as u64;
+    let exact = |codec, found: usize| if found as u64 == expected { Ok(()) } else { Err(CodecError::Size { codec, found: found as u64, expected }) };
+    match spec {
+        CodecSpec::Blosc(_) => scratch.blosc_decoder.get_or_insert_with(blosc::Decoder::new).decode_into(src, dst),
+        CodecSpec::Zstd { .. } => {
+            // a frame that names its size need not be decoded to see that it is wrong
+            if let Ok(Some(claimed)) = zstd_safe::get_frame_content_size(src)
+                && claimed > expected
+            {
+                return Err(CodecError::Size { codec: "zstd", found: claimed, expected });
+            }
+            let context = scratch.zstd_decoder.get_or_insert_with(DCtx::create);
+            let found = context.decompress(dst, src).map_err(zstd_error)?;
+            exact("zstd", found)
+        }
+        CodecSpec::Gzip(_) => {
+            let inflater = scratch.inflater.get_or_insert_with(libdeflater::Decompressor::new);
+            match inflater.gzip_decompress(src, dst) {
+                Ok(found) if found == dst.len() => Ok(()),
+                // shorter: perhaps the first of several members; anything else is told by the slower decoder
+                _ => exact("gzip", read_into("gzip", flate2::read::MultiGzDecoder::new(src), dst)?),
+            }
+        }
+        CodecSpec::Zlib(_) => {
+            let inflater = scratch.inflater.get_or_insert_with(libdeflater::Decompressor::new);
+            match inflater.zlib_decompress(src, dst) {
+                Ok(found) => exact("zlib", found),
+                Err(_) => exact("zlib", read_into("zlib", flate2::read::ZlibDecoder::new(src), dst)?),
+            }
+        }
+        CodecSpec::Bz2(_) => exact("bz2", read_into("bz2", bzip2::read::MultiBzDecoder::new(src), dst)?),
+        CodecSpec::Lzma(lzma) => exact("lzma", read_into("lzma", lzma_reader(lzma, src)?, dst)?),
+        CodecSpec::Lz4 => {
+            let (claimed, block) = lz4_parts(src)?;
+            if claimed != expected {
+                return Err(CodecError::Size { codec: "lz4", found: claimed, expected });
+            }
+            let found = lz4_flex::block::decompress_into(block, dst).map_err(|error| CodecError::corrupt("lz4", error.to_string()))?;
+            exact("lz4", found)
+        }
+        CodecSpec::Shuffle(element_bytes) => {
+            if src.len() != dst.len() {
+                return Err(CodecError::Size { codec: "shuffle", found: src.len() as u64, expected });
+            }
+            shuffle::unshuffle((*element_bytes).max(1), src, dst);
+            Ok(())
+        }
+        CodecSpec::Base64 => {
+            let decoded = decode_base64(src)?;
+            exact("base64", decoded.len())?;
+            dst.copy_from_slice(&decoded);
+            Ok(())
+        }
+        other => Err(CodecError::Unsupported { codec: "codec", what: format!("{other} is no compressor") }),
+    }
+}
+
+/// Decodes `src` of unknown decoded size into `out`, at most `limit` bytes.
+pub(super) fn decode_bounded(spec: &CodecSpec, src: &[u8], limit: u64, out: &mut Vec<u8>, scratch: &mut Scratch) -> Result<(), CodecError> {
+    out.clear();
+    let claimed = match spec {
+        CodecSpec::Blosc(_) => Some(("blosc", blosc::Header::parse(src)?.nbytes)),
+        CodecSpec::Zstd { .. } => zstd_safe::get_frame_content_size(src).ok().flatten().map(|claimed| ("zstd", claimed)),
+        CodecSpec::Lz4 => Some(("lz4", lz4_parts(src)?.0)),
+        CodecSpec::Shuffle(_) => Some(("shuffle", src.len() as u64)),
+        _ => None,
+    };
+    if let Some((codec, claimed)) = claimed {
+        if claimed > limit {
+            return Err(CodecError::Size { codec, found: claimed, expected: limit });
+        }
+        // zeroed pages are not taken from the system before they are written
+        out.resize(saturating_usize(claimed), 0);
+        return decode_exact(spec, src, out, scratch);
+    }
+    match spec {
+        CodecSpec::Zstd { .. } => zstd_stream(src, limit, out),
+        CodecSpec::Gzip(_) => read_bounded("gzip", flate2::read::MultiGzDecoder::new(src), limit, out),
+        CodecSpec::Zlib(_) => read_bounded("zlib", flate2::read::ZlibDecoder::new(src), limit, out),
+        CodecSpec::Bz2(_) => read_bounded("bz2", bzip2::read::MultiBzDecoder::new(src), limit, out),
+        CodecSpec::Lzma(lzma) => read_bounded("lzma", lzma_reader(lzma, src)?, limit, out),
+        CodecSpec::Base64 => {
+            *out = decode_base64(src)?;
+            Ok(())
+        }
+        other => Err(CodecError::Unsupported { codec: "codec", what: format!("{other} is no compressor") }),
+    }
+}
+
+/// Appends the encoding of `src` to `out`.
+pub(super) fn encode(spec: &CodecSpec, src: &[u8], out: &mut Vec<u8>, scratch: &mut Scratch) -> Result<(), CodecError> {
+    match spec {
+        CodecSpec::Blosc(blosc) => {
+            let params = blosc_params(blosc)?;
+            let start = out.len();
+            let encoder = scratch.blosc_encoder.get_or_insert_with(blosc::Encoder::new);
+            if start == 0 {
+                return encoder.encode(&params, src, out);
+            }
+            let mut frame = Vec::new();
+            encoder.encode(&params, src, &mut frame)?;
+            out.extend_from_slice(&frame);
+            Ok(())
+        }
+        CodecSpec::Zstd { level, checksum } => {
+            let context = scratch.zstd_encoder.get_or_insert_with(zstd_safe::CCtx::create);
+            context.set_parameter(CParameter::CompressionLevel(*level)).map_err(zstd_error)?;
+            context.set_parameter(CParameter::ChecksumFlag(*checksum)).map_err(zstd_error)?;
+            context.set_parameter(CParameter::ContentSizeFlag(true)).map_err(zstd_error)?;
+            append_bounded(out, zstd_safe::compress_bound(src.len()), |space| context.compress2(space, src).map_err(zstd_error))
+        }
+        CodecSpec::Gzip(level) => {
+            let mut deflater = deflater(*level);
+            let bound = deflater.gzip_compress_bound(src.len());
+            append_bounded(out, bound, |space| deflater.gzip_compress(src, space).map_err(|error| CodecError::corrupt("gzip", error.to_string())))
+        }
+        CodecSpec::Zlib(level) => {
+            let mut deflater = deflater(*level);
+            let bound = deflater.zlib_compress_bound(src.len());
+            append_bounded(out, bound, |space| deflater.zlib_compress(src, space).map_err(|error| CodecError::corrupt("zlib", error.to_string())))
+        }
+        CodecSpec::Lz4 => {
+            let length = u32::try_from(src.len()).map_err(|_| CodecError::Unsupported { codec: "lz4", what: format!("{} bytes in one chunk", src.len()) })?;
+            out.extend_from_slice(&length.to_le_bytes());
+            append_bounded(out, lz4_flex::block::get_maximum_output_size(src.len()), |space| {
+                lz4_flex::block::compress_into(src, space).map_err(|error| CodecError::corrupt("lz4", error.to_string()))
+            })
+        }
+        CodecSpec::Shuffle(element_bytes) => append_bounded(out, src.len(), |space| {
+            shuffle::shuffle((*element_bytes).max(1), src, space);
+            Ok(src.len())
+        }),
+        other => Err(CodecError::Unsupported { codec: "codec", what: format!("zkit does not write {other}") }),
+    }
+}
+
+/// Lets `write` fill up to `bound` bytes behind what `out` holds; it returns how many it wrote.
+fn append_bounded(out: &mut Vec<u8>, bound: usize, write: impl FnOnce(&mut [u8]) -> Result<usize, CodecError>) -> Result<(), CodecError> {
+    let start = out.len();
+    out.resize(start + bound, 0);
+    let written = write(&mut out[start..])?;
+    out.truncate(start + written);
+    Ok(())
+}
+
+fn deflater(level: i32) -> libdeflater::Compressor {
+    let level = libdeflater::CompressionLvl::new(level.clamp(0, 12)).unwrap_or_default();
+    libdeflater::Compressor::new(level)
+}
+
+fn blosc_params(spec: &BloscSpec) -> Result<blosc::Params, CodecError> {
+    let codec = match spec.compressor.as_str() {
+        "zstd" => blosc::InnerCodec::Zstd,
+        "lz4" => blosc::InnerCodec::Lz4,
+        "zlib" => blosc::InnerCodec::Zlib,
+        other => return Err(CodecError::Unsupported { codec: "blosc", what: format!("zkit does not write the inner compressor {other}") }),
+    };
+    let shuffle = match spec.shuffle {
+        BloscShuffle::None => blosc::Shuffle::None,
+        BloscShuffle::Byte => blosc::Shuffle::Byte,
+        BloscShuffle::Bit => blosc::Shuffle::Bit,
+        BloscShuffle::Auto if spec.type_bytes == 1 => blosc::Shuffle::Bit,
+        BloscShuffle::Auto => blosc::Shuffle::Byte,
+    };
+    let block_size = (spec.block_bytes > 0).then_some(spec.block_bytes as usize);
+    Ok(blosc::Params { codec, level: blosc::Level::Blosc(spec.level), shuffle, type_size: usize::from(spec.type_bytes), block_size })
+}
+
+fn zstd_error(code: usize) -> CodecError {
+    CodecError::corrupt("zstd", zstd_safe::get_error_name(code))
+}
+
+fn zstd_stream(src: &[u8], limit: u64, out: &mut Vec<u8>) -> Result<(), CodecError> {
+    let mut context = DCtx::create();
+    let mut input = InBuffer::around(src);
+    let mut window = vec![0; DCtx::out_size()];
+    loop {
+        let mut output = OutBuffer::around(window.as_mut_slice());
+        let hint = context.decompress_stream(&mut output, &mut input).map_err(zstd_error)?;
+        let written = output.pos();
+        out.extend_from_slice(&window[..written]);
+        if out.len() as u64 > limit {
+            return Err(CodecError::Size { codec: "zstd", found: out.len() as u64, expected: limit });
+        }
+        let all_read = input.pos() == src.len();
+        if all_read && hint == 0 {
+            return Ok(());
+        }
+        if all_read && written < window.len() {
+            return Err(CodecError::corrupt("zstd", "the frame ends early"));
+        }
+    }
+}
+
+/// Fills `dst` from a decoder; returns how many bytes it gave, one more than fit if it would give more.
+fn read_into(codec: &'static str, mut reader: impl std::io::Read, dst: &mut [u8]) -> Result<usize, CodecError> {
+    let failed = |error: std::io::Error| CodecError::corrupt(codec, error.to_string());
+    let mut filled = 0;
+    while filled < dst.len() {
+        match reader.read(&mut dst[filled..]).map_err(failed)? {
+            0 => return Ok(filled),
+            read => filled += read,
+        }
+    }
+    Ok(filled + reader.read(&mut [0]).map_err(failed)?)
+}
+
+fn read_bounded(codec: &'static str, reader: impl std::io::Read, limit: u64, out: &mut Vec<u8>) -> Result<(), CodecError> {
+    reader.take(limit.saturating_add(1)).read_to_end(out).map_err(|error| CodecError::corrupt(codec, error.to_string()))?;
+    if out.len() as u64 > limit {
+        return Err(CodecError::Size { codec, found: out.len() as u64, expected: limit });
+    }
+    Ok(())
+}
+
+fn lz4_parts(src: &[u8]) -> Result<(u64, &[u8]), CodecError> {
+    let (length, block) = src.split_first_chunk().ok_or_else(|| CodecError::corrupt("lz4", "shorter than its length prefix"))?;
+    Ok((u64::from(u32::from_le_bytes(*length)), block))
+}
+
+fn decode_base64(src: &[u8]) -> Result<Vec<u8>, CodecError> {
+    use base64::Engine as _;
+    base64::engine::general_purpose::STANDARD.decode(src).map_err(|error| CodecError::corrupt("base64", error.to_string()))
+}
+
+fn lzma_reader<'a>(spec: &LzmaSpec, src: &'a [u8]) -> Result<liblzma::read::XzDecoder<&'a [u8]>, CodecError> {
+    use liblzma::stream::{CONCATENATED, Stream};
+    let failed = |error: liblzma::stream::Error| CodecError::corrupt("lzma", error.to_string());
+    let stream = match spec.format {
+        3 => Stream::new_raw_decoder(&lzma_filters(spec)?).map_err(failed)?,
+        2 => Stream::new_lzma_decoder(LZMA_MEMORY_LIMIT).map_err(failed)?,
+        _ => Stream::new_auto_decoder(LZMA_MEMORY_LIMIT, CONCATENATED).map_err(failed)?,
+    };
+    Ok(liblzma::read::XzDecoder::new_stream(src, stream))
+}
+
+/// Builds a raw filter chain from Python's filter dictionaries.
+/// Source: <https://docs.python.org/3/library/lzma.html#specifying-custom-filter-chains>
+fn lzma_filters(spec: &LzmaSpec) -> Result<liblzma::stream::Filters, CodecError> {
+    use liblzma::stream::{Filters, LzmaOptions};
+    let unsupported = |what: String| CodecError::Unsupported { codec: "lzma", what };
+    let list = spec.filters.as_ref().and_then(Json::as_array).ok_or_else(|| unsupported("a raw stream without filters".to_owned()))?;
+    let mut filters = Filters::new();
+    for filter in list {
+        let value = |key: &str| filter.get(key).and_then(Json::as_integer::<u32>);
+        match filter.get("id").and_then(Json::as_integer::<u64>) {
+            Some(3) => {
+                let distance = value("dist").unwrap_or(1).clamp(1, 256);
+                #[expect(clippy::cast_possible_truncation, reason = "clamped to 1..=256")]
+                filters.delta_properties(&[(distance - 1) as u8]).map_err(|error| unsupported(error.to_string()))?;
+            }
+            Some(id @ (0x21 | 0x4000_0000_0000_0001)) => {
+                let preset = value("preset").unwrap_or(6);
+                let mut options = LzmaOptions::new_preset(preset).map_err(|error| unsupported(error.to_string()))?;
+                if let Some(size) = value("dict_size") {
+                    if u64::from(size) > LZMA_MEMORY_LIMIT {
+                        return Err(unsupported(format!("a dictionary of {size} bytes")));
+                    }
+                    options.dict_size(size);
+                }
+                if let Some(bits) = value("lc") {
+                    options.literal_context_bits(bits);
+                }
+                if let Some(bits) = value("lp") {
+                    options.literal_position_bits(bits);
+                }
+                if let Some(bits) = value("pb") {
+                    options.position_bits(bits);
+                }
+                if id == 0x21 { filters.lzma2(&options) } else { filters.lzma1(&options) };
+            }
+            other => return Err(unsupported(format!("the filter {other:?}"))),
+        }
+    }
+    Ok(filters)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round_trip(spec: &CodecSpec) {
+        let data: Vec<u8> = (0..10_000u32).flat_map(|i| (i / 7).to_le_bytes()).collect();
+        let mut scratch = Scratch::new();
+        let mut encoded = Vec::new();
+        encode(spec, &data, &mut encoded, &mut scratch).unwrap();
+        let mut decoded = vec![0; data.len()];
+        decode_exact(spec, &encoded, &mut decoded, &mut scratch).unwrap();
+        assert!(decoded == data, "{spec}");
+        decode_bounded(spec, &encoded, data.len() as u64, &mut decoded, &mut scratch).unwrap();
+        assert!(decoded == data, "{spec}");
+        for wrong in [data.len() - 1, data.len() + 1] {
+            assert!(decode_exact(spec, &encoded, &mut vec![0; wrong], &mut scratch).is_err(), "{spec} into {wrong}");
+        }
+        assert!(decode_bounded(spec, &encoded, data.len() as u64 - 1, &mut decoded, &mut scratch).is_err() || matches!(spec, CodecSpec::Shuffle(_)), "{spec}");
+        for cut in [0, 1, 3, encoded.len() / 2, encoded.len() - 1] {
+            assert!(decode_exact(spec, &encoded[..cut], &mut decoded, &mut scratch).is_err(), "{spec} cut to {cut}");
+        }
+    }
+
+    #[test]
+    fn every_written_codec_round_trips_and_refuses_other_sizes() {
+        let blosc = |compressor: &str, shuffle| CodecSpec::Blosc(BloscSpec { compressor: compressor.to_owned(), level: 5, shuffle, type_bytes: 4, block_bytes: 0 });
+        for spec in [
+            CodecSpec::Zstd { level: 3, checksum: true },
+            CodecSpec::Zstd { level: -1, checksum: false },
+            CodecSpec::Gzip(5),
+            CodecSpec::Zlib(1),
+            CodecSpec::Lz4,
+            blosc("zstd", BloscShuffle::Bit),
+            blosc("lz4", BloscShuffle::Byte),
+            blosc("zlib", BloscShuffle::None),
+        ] {
+            round_trip(&spec);
+        }
+    }
+
+    #[test]
+    fn a_zstd_frame_without_content_size_is_bounded() {
+        let mut context = zstd_safe::CCtx::create();
+        context.set_parameter(CParameter::ContentSizeFlag(false)).unwrap();
+        let mut frame = vec![0; 1000];
+        let length = context.compress2(frame.as_mut_slice(), &[7u8; 500_000]).unwrap();
+        let spec = CodecSpec::Zstd { level: 3, checksum: false };
+        let mut out = Vec::new();
+        decode_bounded(&spec, &frame[..length], 500_000, &mut out, &mut Scratch::new()).unwrap();
+        assert_eq!(out.len(), 500_000);
+        assert!(decode_bounded(&spec, &frame[..length], 499_999, &mut out, &mut Scratch::new()).is_err());
+        assert!(decode_bounded(&spec, &frame[..length - 1], 500_000, &mut out, &mut Scratch::new()).is_err());
+    }
+}

@@ -1,0 +1,25 @@
+//! Codecs: encoded chunks to canonical elements and back, into buffers that are reused.
+//!
+//! A [`Chain`] is compiled once an array from its metadata; a [`Scratch`] holds one thread's contexts and
+//! buffers. Decoding is bounded: sizes come from metadata, never from a header alone.
+
+pub mod blosc;
+
+mod chain;
+mod checksum;
+mod compress;
+mod error;
+mod facts;
+mod filter;
+mod recode;
+mod scratch;
+mod shard;
+mod variable;
+
+pub use chain::Chain;
+pub use error::CodecError;
+pub use facts::{FrameFacts, HEAD_BYTES, frame_facts};
+pub use recode::{Recoder, recodable_prefix};
+pub use scratch::Scratch;
+pub use shard::{InnerPlace, ShardCodec, ShardIndex};
+pub use variable::VariableElements;

@@ -1,0 +1,276 @@
+//! `sharding_indexed`: inner chunks in one object, found through an index.
+//!
+//! Source: Zarr v3, codec "sharding_indexed" version 1.0.
+
+use super::chain::Chain;
+use super::error::CodecError;
+use super::scratch::Scratch;
+use super::variable::VariableElements;
+use crate::grid::unravel;
+use crate::kernels::copy::{Strided, Strides, c_strides, copy_strided, fill_strided};
+use crate::metadata::{DataType, ShardingSpec};
+
+const CODEC: &str = "sharding_indexed";
+/// Bytes of one index entry: offset and length.
+const ENTRY_BYTES: usize = 16;
+/// Inner chunks of one shard beyond this are refused: their index alone would take 1 GiB.
+const MAX_INNER_CHUNKS: usize = 1 << 26;
+
+/// The sharding codec, compiled for one shard shape.
+#[derive(Debug)]
+pub struct ShardCodec {
+    inner: Chain,
+    index: Chain,
+    index_at_start: bool,
+    index_bytes: usize,
+    counts: Vec<u64>,
+    inner_shape: Vec<usize>,
+    shape: Vec<usize>,
+    strides: Strides,
+    item_bytes: Option<usize>,
+    fill: Vec<u8>,
+}
+
+/// Where an inner chunk lies in its shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InnerPlace {
+    /// First byte.
+    pub offset: u64,
+    /// Encoded bytes.
+    pub length: u64,
+}
+
+/// A shard's index: the place of each inner chunk in C order, `None` where it is absent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShardIndex(pub Vec<Option<InnerPlace>>);
+
+impl ShardCodec {
+    pub(super) fn compile(spec: &ShardingSpec, data_type: &DataType, shape: &[usize], fill: &[u8]) -> Result<Self, CodecError> {
+        let unsupported = |what: String| CodecError::Unsupported { codec: CODEC, what };
+        let mut counts = Vec::with_capacity(shape.len());
+        for (&length, &chunk) in shape.iter().zip(&spec.chunk_shape) {
+            let length = length as u64;
+            if chunk == 0 || !length.is_multiple_of(chunk) {
+                return Err(unsupported(format!("shards of {shape:?} do not hold whole inner chunks of {:?}", spec.chunk_shape)));
+            }
+            counts.push(length / chunk);
+        }
+        let total = crate::grid::product(&counts).and_then(|total| usize::try_from(total).ok()).filter(|&total| total <= MAX_INNER_CHUNKS);
+        if total.is_none() {
+            return Err(unsupported(format!("{counts:?} inner chunks in one shard")));
+        }
+        let index_shape: Vec<u64> = counts.iter().copied().chain([2]).collect();
+        let index = Chain::from_specs(&spec.index_codecs, &DataType::UInt(8), &index_shape, &[0; 8])?;
+        let index_bytes = index.encoded_bytes().ok_or_else(|| unsupported("an index whose size is not fixed".to_owned()))?;
+        let item_bytes = data_type.item_bytes().map(crate::units::saturating_usize);
+        Ok(Self {
+            inner: Chain::from_specs(&spec.codecs, data_type, &spec.chunk_shape, fill)?,
+            index,
+            index_at_start: spec.index_at_start,
+            index_bytes,
+            counts,
+            inner_shape: spec.chunk_shape.iter().map(|&length| crate::units::saturating_usize(length)).collect(),
+            shape: shape.to_vec(),
+            strides: c_strides(shape, item_bytes.unwrap_or(1)),
+            item_bytes,
+            fill: fill.to_vec(),
+        })
+    }
+
+    /// Returns the codecs of inner chunks.
+    pub fn inner(&self) -> &Chain {
+        &self.inner
+    }
+
+    /// Returns how many inner chunks a shard has in each dimension.
+    pub fn counts(&self) -> &[u64] {
+        &self.counts
+    }
+
+    /// Returns the bytes of the encoded index.
+    pub fn index_bytes(&self) -> usize {
+        self.index_bytes
+    }
+
+    /// Returns whether the index lies in front of the chunks.
+    pub fn index_at_start(&self) -> bool {
+        self.index_at_start
+    }
+
+    /// Returns whether two codecs cut shards alike, so that inner chunks can be recoded one by one.
+    pub(super) fn is_cut_like(&self, other: &Self) -> bool {
+        self.shape == other.shape && self.inner_shape == other.inner_shape
+    }
+
+    /// Reads an encoded index; `shard_bytes` bounds its entries.
+    pub fn read_index(&self, scratch: &mut Scratch, encoded: &[u8], shard_bytes: u64) -> Result<ShardIndex, CodecError> {
+        let mut bytes = vec![0; self.index.decoded_bytes().unwrap_or(0)];
+        self.index.decode_into(scratch, encoded, &mut bytes)?;
+        let entries = bytes.chunks_exact(ENTRY_BYTES).enumerate().map(|(position, entry)| {
+            let word = |at: usize| entry[at..at + 8].iter().rev().fold(0u64, |word, &byte| word << 8 | u64::from(byte));
+            let (offset, length) = (word(0), word(8));
+            if offset == u64::MAX && length == u64::MAX {
+                return Ok(None);
+            }
+            if offset.checked_add(length).is_none_or(|end| end > shard_bytes) {
+                let what = format!("inner chunk {position} is said to lie at {offset} with {length} bytes, the shard has {shard_bytes}");
+                return Err(CodecError::corrupt(CODEC, what));
+            }
+            Ok(Some(InnerPlace { offset, length }))
+        });
+        entries.collect::<Result<_, _>>().map(ShardIndex)
+    }
+
+    /// Finds and reads the index of a whole shard.
+    pub(super) fn index_of(&self, scratch: &mut Scratch, shard: &[u8]) -> Result<ShardIndex, CodecError> {
+        let short = || CodecError::corrupt(CODEC, format!("a shard of {} bytes cannot hold its index of {}", shard.len(), self.index_bytes));
+        let encoded = if self.index_at_start { shard.get(..self.index_bytes) } else { shard.len().checked_sub(self.index_bytes).map(|start| &shard[start..]) };
+        self.read_index(scratch, encoded.ok_or_else(short)?, shard.len() as u64)
+    }
+
+    /// Returns the bytes of an inner chunk; the index was checked against the shard's length.
+    pub(super) fn inner_bytes<'a>(shard: &'a [u8], place: &InnerPlace) -> &'a [u8] {
+        let start = crate::units::saturating_usize(place.offset);
+        &shard[start..start + crate::units::saturating_usize(place.length)]
+    }
+
+    /// Returns the first element of an inner chunk in its shard.
+    fn origin(&self, position: usize) -> impl Iterator<Item = usize> + '_ {
+        let index = unravel(position as u64, &self.counts);
+        index.into_iter().zip(&self.inner_shape).map(|(at, &length)| crate::units::saturating_usize(at) * length)
+    }
+
+    /// Returns the byte offset of an inner chunk's first element in the decoded shard.
+    fn offset(&self, position: usize) -> usize {
+        self.origin(position).zip(self.strides.iter()).map(|(at, stride)| at * stride.unsigned_abs()).sum()
+    }
+
+    /// Returns whether inner chunks lie in the decoded shard without gaps: they cut its first dimension alone.
+    fn is_contiguous(&self) -> bool {
+        self.inner_shape.iter().zip(&self.shape).skip(1).all(|(inner, shard)| inner == shard)
+    }
+
+    /// Decodes a shard into canonical elements in C order.
+    pub(super) fn decode(&self, scratch: &mut Scratch, shard: &[u8], dst: &mut [u8]) -> Result<(), CodecError> {
+        let item = self.item_bytes.unwrap_or(1);
+        let index = self.index_of(scratch, shard)?;
+        let inner_bytes = self.inner.decoded_bytes().unwrap_or(0);
+        let contiguous = self.is_contiguous();
+        let inner_strides = c_strides(&self.inner_shape, item);
+        let mut part = scratch.take_buffer();
+        part.resize(if contiguous { 0 } else { inner_bytes }, 0);
+        let outside = |error: crate::kernels::copy::OutOfBounds| CodecError::corrupt(CODEC, error.to_string());
+        let mut decode_one = |scratch: &mut Scratch, position: usize, place: &Option<InnerPlace>| {
+            let offset = self.offset(position);
+            let layout = Strided { offset, strides: &self.strides };
+            match place {
+                None => fill_strided(&self.fill, &self.inner_shape, dst, layout).map_err(outside),
+                Some(place) if contiguous => {
+                    let target = dst.get_mut(offset..offset + inner_bytes).ok_or_else(|| CodecError::corrupt(CODEC, "an inner chunk outside its shard"))?;
+                    self.inner.decode_into(scratch, Self::inner_bytes(shard, place), target)
+                }
+                Some(place) => {
+                    self.inner.decode_into(scratch, Self::inner_bytes(shard, place), &mut part)?;
+                    let source = Strided { offset: 0, strides: &inner_strides };
+                    copy_strided(item, &self.inner_shape, &part, source, dst, layout).map_err(outside)
+                }
+            }
+        };
+        let result = index.0.iter().enumerate().try_for_each(|(position, place)| decode_one(scratch, position, place));
+        scratch.give_back(part);
+        result
+    }
+
+    /// Decodes a shard of elements without fixed size.
+    pub(super) fn decode_variable(&self, scratch: &mut Scratch, shard: &[u8], limit: u64) -> Result<VariableElements, CodecError> {
+        let index = self.index_of(scratch, shard)?;
+        let mut elements = VariableElements::filled(&self.fill, self.shape.iter().product());
+        let inner_shape: Vec<u64> = self.inner_shape.iter().map(|&length| length as u64).collect();
+        for (position, place) in index.0.iter().enumerate() {
+            let Some(place) = place else { continue };
+            let part = self.inner.decode_variable(scratch, Self::inner_bytes(shard, place), limit)?;
+            let origin: Vec<usize> = self.origin(position).collect();
+            let positions = (0..part.len()).map(|from| {
+                let inner = unravel(from as u64, &inner_shape);
+                let index = origin.iter().zip(&inner).map(|(&origin, &at)| origin + crate::units::saturating_usize(at));
+                (index.zip(&self.shape).fold(0, |flat, (at, &length)| flat * length + at), from)
+            });
+            elements.place(&part, positions);
+            if elements.memory_bytes() as u64 > limit {
+                return Err(CodecError::Size { codec: CODEC, found: elements.memory_bytes() as u64, expected: limit });
+            }
+        }
+        Ok(elements)
+    }
+
+    /// Encodes a shard; inner chunks that are all fill are left out, as readers give the fill for them.
+    pub(super) fn encode(&self, scratch: &mut Scratch, decoded: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
+        let item = self.item_bytes.ok_or_else(|| CodecError::Unsupported { codec: CODEC, what: "zkit does not write shards of variable elements".to_owned() })?;
+        let inner_strides = c_strides(&self.inner_shape, item);
+        let mut part = scratch.take_buffer();
+        part.resize(self.inner.decoded_bytes().unwrap_or(0), 0);
+        let mut encoded = scratch.take_buffer();
+        let mut writer = ShardWriter::new(self, out);
+        for position in 0..writer.len() {
+            let source = Strided { offset: self.offset(position), strides: &self.strides };
+            let target = Strided { offset: 0, strides: &inner_strides };
+            copy_strided(item, &self.inner_shape, decoded, source, &mut part, target).map_err(|error| CodecError::corrupt(CODEC, error.to_string()))?;
+            if self.is_fill(&part) {
+                continue;
+            }
+            self.inner.encode(scratch, &part, &mut encoded)?;
+            writer.push(position, &encoded);
+        }
+        let result = writer.finish(scratch);
+        scratch.give_back(part);
+        scratch.give_back(encoded);
+        result
+    }
+
+    fn is_fill(&self, part: &[u8]) -> bool {
+        !self.fill.is_empty() && part.chunks_exact(self.fill.len()).all(|item| item == self.fill)
+    }
+}
+
+/// Puts a shard together: inner chunks in any order, then the index.
+pub(super) struct ShardWriter<'a> {
+    codec: &'a ShardCodec,
+    out: &'a mut Vec<u8>,
+    start: usize,
+    entries: Vec<u8>,
+}
+
+impl<'a> ShardWriter<'a> {
+    pub(super) fn new(codec: &'a ShardCodec, out: &'a mut Vec<u8>) -> Self {
+        let entries = vec![0xff; codec.index.decoded_bytes().unwrap_or(0)];
+        let start = out.len();
+        if codec.index_at_start {
+            out.resize(start + codec.index_bytes, 0);
+        }
+        Self { codec, out, start, entries }
+    }
+
+    /// Returns how many inner chunks the shard can hold.
+    pub(super) fn len(&self) -> usize {
+        self.entries.len() / ENTRY_BYTES
+    }
+
+    pub(super) fn push(&mut self, position: usize, encoded: &[u8]) {
+        let offset = (self.out.len() - self.start) as u64;
+        let entry = &mut self.entries[position * ENTRY_BYTES..(position + 1) * ENTRY_BYTES];
+        entry[..8].copy_from_slice(&offset.to_le_bytes());
+        entry[8..].copy_from_slice(&(encoded.len() as u64).to_le_bytes());
+        self.out.extend_from_slice(encoded);
+    }
+
+    pub(super) fn finish(self, scratch: &mut Scratch) -> Result<(), CodecError> {
+        let mut index = Vec::new();
+        self.codec.index.encode(scratch, &self.entries, &mut index)?;
+        if self.codec.index_at_start {
+            self.out[self.start..self.start + index.len()].copy_from_slice(&index);
+        } else {
+            self.out.extend_from_slice(&index);
+        }
+        Ok(())
+    }
+}

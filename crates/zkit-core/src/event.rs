@@ -1,0 +1,98 @@
+//! What long work tells its caller: counters that are always current, and few, coarse events.
+//!
+//! Workers add to a [`Meter`] with relaxed atomics, once a unit; a display reads it whenever it likes.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// One counter of a [`Meter`].
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds `amount`.
+    pub fn add(&self, amount: u64) {
+        self.0.fetch_add(amount, Ordering::Relaxed);
+    }
+
+    /// Returns the sum so far.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Adds a duration, in nanoseconds.
+    pub fn add_time(&self, time: Duration) {
+        self.add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+    }
+
+    /// Returns the sum so far as seconds, where durations were added.
+    pub fn seconds(&self) -> f64 {
+        Duration::from_nanos(self.get()).as_secs_f64()
+    }
+}
+
+/// Counts what a run has done; sums over all threads.
+#[derive(Debug, Default)]
+pub struct Meter {
+    /// Arrays that the run has to do.
+    pub arrays_total: Counter,
+    /// Arrays done.
+    pub arrays_done: Counter,
+    /// Decoded bytes that the run has to do.
+    pub decoded_bytes_total: Counter,
+    /// Encoded bytes read from stores.
+    pub bytes_read: Counter,
+    /// Bytes after decoding.
+    pub bytes_decoded: Counter,
+    /// Bytes after encoding.
+    pub bytes_encoded: Counter,
+    /// Bytes written to stores.
+    pub bytes_written: Counter,
+    /// Objects (chunks, shards, metadata documents) written.
+    pub objects_written: Counter,
+    /// Requests to remote stores.
+    pub requests: Counter,
+    /// Requests that were tried again.
+    pub retries: Counter,
+    /// Time spent reading, summed over threads.
+    pub read_time: Counter,
+    /// Time spent decoding, summed over threads.
+    pub decode_time: Counter,
+    /// Time spent assembling regions, summed over threads.
+    pub assemble_time: Counter,
+    /// Time spent encoding, summed over threads.
+    pub encode_time: Counter,
+    /// Time spent writing, summed over threads.
+    pub write_time: Counter,
+    /// Time spent verifying, summed over threads.
+    pub verify_time: Counter,
+}
+
+/// Something that a caller may want to show, at most a few an array.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Event {
+    /// A phase of the run begins: `planning`, `copying`, `verifying`, `publishing`.
+    Phase(&'static str),
+    /// Something that the user should know, and that does not stop the run.
+    Warning(String),
+}
+
+/// Receives events while a run works; called from any thread.
+pub trait Observer: Sync {
+    /// Takes one event.
+    fn event(&self, event: Event);
+    /// Returns the meter that the run adds to.
+    fn meter(&self) -> &Meter;
+}
+
+/// An observer that only counts: for tests and callers without a display.
+#[derive(Debug, Default)]
+pub struct Silent(pub Meter);
+
+impl Observer for Silent {
+    fn event(&self, _event: Event) {}
+    fn meter(&self) -> &Meter {
+        &self.0
+    }
+}

@@ -1,0 +1,9 @@
+//! One opened store: its kind, groups, arrays and what is wrong with them.
+
+mod classify;
+mod consolidated;
+mod node;
+mod open;
+mod walk;
+
+pub use node::{ArrayNode, Consolidated, Container, GroupNode, Hierarchy, StoreKind};

@@ -1,0 +1,224 @@
+//! The nodes of a hierarchy and what is known of the store as a whole.
+
+use std::collections::BTreeSet;
+
+use crate::metadata::{ArrayMetadata, Defect, Json, Object, ZarrFormat};
+use crate::store::Store;
+
+/// A store that was opened: everything that its metadata says.
+#[derive(Debug)]
+pub struct Hierarchy {
+    /// Where it is, without secrets.
+    pub url: String,
+    /// The bytes behind it; `None` where zkit recognises the kind but cannot read it.
+    pub store: Option<Store>,
+    /// What kind of store it is.
+    pub kind: StoreKind,
+    /// What it is kept in.
+    pub container: Container,
+    /// Where the metadata of its nodes was read from.
+    pub consolidated: Consolidated,
+    /// Groups, sorted by path.
+    pub groups: Vec<GroupNode>,
+    /// Arrays, sorted by path.
+    pub arrays: Vec<ArrayNode>,
+    /// What is wrong with single nodes.
+    pub defects: Vec<Defect>,
+    /// Whether something could not be read, so that nodes may be missing here.
+    pub unreadable: bool,
+}
+
+/// A group.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GroupNode {
+    /// Its path, starting with `/`.
+    pub path: String,
+    /// Its Zarr format.
+    pub format: ZarrFormat,
+    /// Its attributes.
+    pub attributes: Object,
+    /// Its document: `.zgroup`, or `zarr.json` with `null` for attributes and without consolidated metadata.
+    pub document: Object,
+}
+
+/// An array.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ArrayNode {
+    /// Its path, starting with `/`.
+    pub path: String,
+    /// What its metadata says.
+    pub metadata: ArrayMetadata,
+}
+
+impl ArrayNode {
+    /// Returns the key prefix of the array: its path without the leading `/`.
+    pub fn prefix(&self) -> &str {
+        self.path.trim_start_matches('/')
+    }
+
+    /// Writes the key of a chunk into `key`, which is cleared.
+    pub fn chunk_key(&self, chunk_index: &[u64], key: &mut String) {
+        key.clear();
+        key.push_str(self.prefix());
+        if !key.is_empty() {
+            key.push('/');
+        }
+        self.metadata.chunk_keys.push_key(chunk_index, key);
+    }
+}
+
+/// What kind of store something is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StoreKind {
+    /// Zarr v2 or v3.
+    Zarr,
+    /// N5.
+    N5,
+    /// kerchunk references in JSON.
+    KerchunkJson,
+    /// kerchunk references in parquet.
+    KerchunkParquet,
+    /// An Icechunk repository.
+    Icechunk,
+    /// Nothing that zkit knows.
+    Unknown,
+}
+
+impl StoreKind {
+    /// Returns the kind's name in JSON output.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Zarr => "zarr",
+            Self::N5 => "n5",
+            Self::KerchunkJson => "kerchunk-json",
+            Self::KerchunkParquet => "kerchunk-parquet",
+            Self::Icechunk => "icechunk",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// What a store is kept in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Container {
+    /// A directory.
+    Directory,
+    /// A bucket, container or web server.
+    ObjectStore,
+    /// A zip file.
+    Zip,
+    /// A single file of another kind.
+    File,
+}
+
+impl Container {
+    /// Returns the container's name in JSON output.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Directory => "directory",
+            Self::ObjectStore => "object-store",
+            Self::Zip => "zip",
+            Self::File => "file",
+        }
+    }
+}
+
+/// Which consolidated metadata a hierarchy was read from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Consolidated {
+    /// None: the nodes were read one by one.
+    None,
+    /// v2's `.zmetadata`.
+    V2,
+    /// v3's inline `consolidated_metadata`.
+    V3,
+}
+
+impl Consolidated {
+    /// Returns the name in JSON output.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::V2 => "v2",
+            Self::V3 => "v3",
+        }
+    }
+}
+
+impl Hierarchy {
+    /// Returns the Zarr formats of its nodes, sorted.
+    pub fn formats(&self) -> Vec<ZarrFormat> {
+        let groups = self.groups.iter().map(|group| group.format);
+        let formats: BTreeSet<_> = groups.chain(self.arrays.iter().map(|array| array.metadata.format)).collect();
+        formats.into_iter().collect()
+    }
+
+    /// Returns the array at `path`, with or without the leading `/`.
+    pub fn array(&self, path: &str) -> Option<&ArrayNode> {
+        let path = format!("/{}", path.trim_matches('/'));
+        self.arrays.iter().find(|array| array.path == path)
+    }
+
+    /// Takes in a node's v3 document.
+    pub(super) fn add_v3(&mut self, path: String, document: Json) {
+        let Json::Object(mut document) = document else {
+            return self.defect(&path, "malformed-metadata", "zarr.json is not an object");
+        };
+        match document.get("node_type").and_then(Json::as_str) {
+            Some("array") => match ArrayMetadata::parse_v3(&path, document, &mut self.defects) {
+                Ok(metadata) => self.arrays.push(ArrayNode { path, metadata }),
+                Err(defect) => self.defects.push(defect),
+            },
+            Some("group") => {
+                if document.get("zarr_format").and_then(Json::as_integer::<u8>) != Some(3) {
+                    self.defect(&path, "malformed-metadata", "zarr_format is not 3");
+                }
+                document.remove("consolidated_metadata");
+                let attributes = match document.take("attributes") {
+                    None => Object::default(),
+                    Some(Json::Object(attributes)) => attributes,
+                    Some(_) => {
+                        self.defect(&path, "malformed-metadata", "attributes is not an object");
+                        Object::default()
+                    }
+                };
+                self.groups.push(GroupNode { path, format: ZarrFormat::V3, attributes, document });
+            }
+            Some(other) => {
+                let message = format!("node_type is \"{other}\", expected \"array\" or \"group\"");
+                self.defect(&path, "malformed-metadata", message);
+            }
+            None => self.defect(&path, "malformed-metadata", "zarr.json has no node_type"),
+        }
+    }
+
+    /// Takes in a v2 array's documents.
+    pub(super) fn add_v2_array(&mut self, path: String, document: Json, attributes: Object) {
+        let Json::Object(document) = document else {
+            return self.defect(&path, "malformed-metadata", ".zarray is not an object");
+        };
+        match ArrayMetadata::parse_v2(&path, document, attributes, &mut self.defects) {
+            Ok(metadata) => self.arrays.push(ArrayNode { path, metadata }),
+            Err(defect) => self.defects.push(defect),
+        }
+    }
+
+    /// Takes in a v2 group's documents.
+    pub(super) fn add_v2_group(&mut self, path: String, document: Json, attributes: Object) {
+        let Json::Object(document) = document else {
+            return self.defect(&path, "malformed-metadata", ".zgroup is not an object");
+        };
+        self.groups.push(GroupNode { path, format: ZarrFormat::V2, attributes, document });
+    }
+
+    pub(super) fn defect(&mut self, path: &str, rule: &'static str, message: impl Into<String>) {
+        self.defects.push(Defect::new(path, rule, message));
+    }
+
+    /// Sorts nodes by path, parents first.
+    pub(super) fn sort(&mut self) {
+        self.groups.sort_by(|a, b| a.path.cmp(&b.path));
+        self.arrays.sort_by(|a, b| a.path.cmp(&b.path));
+        self.defects.sort_by(|a, b| a.path.cmp(&b.path));
+    }
+}

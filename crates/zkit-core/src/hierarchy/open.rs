@@ -1,0 +1,127 @@
+//! Opening a store: what it is, then its nodes from consolidated metadata or one by one.
+
+use super::classify::{self, Classified};
+use super::consolidated;
+use super::node::{Consolidated, Container, Hierarchy, StoreKind};
+use super::walk;
+use crate::error::{Error, ErrorKind, Result};
+use crate::location::StoreUrl;
+use crate::metadata::Json;
+use crate::store::{Store, StoreOptions};
+
+/// Metadata documents larger than this are refused.
+pub(super) const MAX_DOCUMENT_BYTES: u64 = 128 << 20;
+
+impl Hierarchy {
+    /// Opens a store and reads the metadata of all its nodes.
+    ///
+    /// One read where metadata is consolidated; else one listing a group and two or three small reads a node.
+    /// Broken nodes become defects. Errors: `Absent` if nothing is there, `Unreadable` if the root cannot be read.
+    pub fn open(url: &StoreUrl, options: &StoreOptions) -> Result<Self> {
+        if let Some(path) = url.local_path() {
+            let metadata = std::fs::metadata(path).map_err(|error| {
+                let kind = if error.kind() == std::io::ErrorKind::NotFound { ErrorKind::Absent } else { ErrorKind::Unreadable };
+                Error::new(kind, format!("could not open the store {url}")).with_source(error)
+            })?;
+            if metadata.is_file() {
+                return classify::file(path).map(|found| Self::recognised(url, found));
+            }
+            if !metadata.is_dir() {
+                return Err(Error::new(ErrorKind::Unreadable, format!("{url} is neither a directory nor a file")));
+            }
+        }
+        Self::read(url, Store::open(url, options)?)
+    }
+
+    fn empty(url: &StoreUrl, store: Option<Store>, kind: StoreKind, container: Container) -> Self {
+        Self {
+            url: url.to_string(),
+            store,
+            kind,
+            container,
+            consolidated: Consolidated::None,
+            groups: Vec::new(),
+            arrays: Vec::new(),
+            defects: Vec::new(),
+            unreadable: false,
+        }
+    }
+
+    /// Returns a store that is recognised but not read.
+    fn recognised(url: &StoreUrl, found: Classified) -> Self {
+        let mut hierarchy = Self::empty(url, None, found.kind, found.container);
+        if let Some((rule, message)) = found.note {
+            hierarchy.defect("/", rule, message);
+        }
+        hierarchy
+    }
+
+    fn read(url: &StoreUrl, store: Store) -> Result<Self> {
+        let container = if matches!(store, Store::Local(_)) { Container::Directory } else { Container::ObjectStore };
+        let mut hierarchy = Self::empty(url, None, StoreKind::Zarr, container);
+        let root_v3 = hierarchy.read_document(&store, "/", "zarr.json")?;
+        let inline = root_v3.as_ref().is_some_and(|document| document.get("consolidated_metadata").is_some_and(|inline| *inline != Json::Null));
+        let draft = root_v3.as_ref().is_some_and(classify::is_v3_draft);
+        if draft {
+            hierarchy.kind = StoreKind::Unknown;
+            hierarchy.defect("/", "malformed-metadata", "a store of the early Zarr v3 draft (`meta/root`); no current reader opens it");
+        } else if inline {
+            consolidated::read_v3(&mut hierarchy, root_v3);
+        } else if root_v3.is_none() && let Some(document) = hierarchy.read_document(&store, "/", ".zmetadata")? {
+            if classify::is_kerchunk_parquet(&document) {
+                hierarchy.kind = StoreKind::KerchunkParquet;
+            } else {
+                consolidated::read_v2(&mut hierarchy, document);
+            }
+        } else {
+            walk::read(&mut hierarchy, &store, root_v3)?;
+        }
+        let nothing = hierarchy.groups.is_empty() && hierarchy.arrays.is_empty() && hierarchy.kind == StoreKind::Zarr;
+        if nothing && let Some(kind) = classify::directory(&store)? {
+            hierarchy.kind = kind;
+            hierarchy.defects.clear();
+        } else if nothing && hierarchy.defects.is_empty() {
+            hierarchy.kind = StoreKind::Unknown;
+            hierarchy.defect("/", "malformed-metadata", "no Zarr metadata was found here");
+        }
+        hierarchy.sort();
+        hierarchy.store = (hierarchy.kind == StoreKind::Zarr).then_some(store);
+        Ok(hierarchy)
+    }
+
+    /// Reads one metadata document of the root; what cannot be parsed becomes a defect.
+    fn read_document(&mut self, store: &Store, path: &str, key: &str) -> Result<Option<Json>> {
+        let mut buffer = Vec::new();
+        match store.get(key, MAX_DOCUMENT_BYTES, &mut buffer) {
+            Ok(true) => Ok(self.parse_document(path, key, &buffer)),
+            Ok(false) => Ok(None),
+            // over a network nothing else can be read either; locally the other nodes may well be readable
+            Err(error) if matches!(store, Store::Remote(_)) => Err(error),
+            Err(error) => {
+                self.unreadable_node(path, &error);
+                Ok(None)
+            }
+        }
+    }
+
+    pub(super) fn unreadable_node(&mut self, path: &str, error: &Error) {
+        self.unreadable = true;
+        self.defect(path, "unreadable", error.one_line());
+    }
+
+    /// Parses a metadata document; what is no JSON becomes a defect.
+    pub(super) fn parse_document(&mut self, path: &str, name: &str, text: &[u8]) -> Option<Json> {
+        let name = name.rsplit('/').next().unwrap_or(name);
+        if text.starts_with(b"version https://git-lfs") || text.starts_with(b"/annex/objects/") {
+            self.defect(path, "pointer-file", format!("{name} is a pointer of git-lfs or git-annex, not the file itself; fetch the data first"));
+            return None;
+        }
+        match Json::parse(text) {
+            Ok(document) => Some(document),
+            Err(error) => {
+                self.defect(path, "malformed-metadata", format!("{name} is not JSON: {error}"));
+                None
+            }
+        }
+    }
+}

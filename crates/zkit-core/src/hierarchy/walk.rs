@@ -1,0 +1,159 @@
+//! Nodes read one by one, a level at a time: many small reads at once, none of a chunk.
+
+use super::node::Hierarchy;
+use super::open::MAX_DOCUMENT_BYTES;
+use crate::error::{ErrorKind, Result};
+use crate::metadata::{Json, Object};
+use crate::store::{ChildKind, FetchResult, ObjectKind, Store, is_safe_name, join};
+
+/// Hierarchies deeper than this are refused: links can make a directory contain itself.
+const MAX_DEPTH: usize = 32;
+
+/// A directory that may be a node.
+struct Candidate {
+    prefix: String,
+    /// Whether the parent has metadata; only then a directory without metadata is looked into further.
+    parent_known: bool,
+}
+
+impl Candidate {
+    fn path(&self) -> String {
+        format!("/{}", self.prefix)
+    }
+}
+
+/// Reads all nodes; `root_v3` is the root's `zarr.json`, which was read already.
+pub(super) fn read(hierarchy: &mut Hierarchy, store: &Store, root_v3: Option<Json>) -> Result<()> {
+    let root = Candidate { prefix: String::new(), parent_known: true };
+    let mut groups = match root_v3 {
+        Some(document) => {
+            let is_array = document.get("node_type").and_then(Json::as_str) == Some("array");
+            hierarchy.add_v3(root.path(), document);
+            if is_array { Vec::new() } else { vec![(root, true)] }
+        }
+        None => read_nodes(hierarchy, store, vec![root]),
+    };
+    for _ in 0..MAX_DEPTH {
+        if groups.is_empty() {
+            return Ok(());
+        }
+        let mut candidates = Vec::new();
+        for (group, known) in &groups {
+            match children(hierarchy, store, group, *known) {
+                Ok(children) => candidates.extend(children),
+                Err(error) if error.kind() == ErrorKind::Unsupported || group.prefix.is_empty() => {
+                    return Err(error.with_hint("without consolidated metadata the store must be listed; consolidate it, or name an array's own URL"));
+                }
+                Err(error) => hierarchy.unreadable_node(&group.path(), &error),
+            }
+        }
+        groups = read_nodes(hierarchy, store, candidates);
+    }
+    for (group, _) in &groups {
+        hierarchy.defect(&group.path(), "malformed-metadata", format!("groups are nested more than {MAX_DEPTH} deep; what lies below is left out"));
+    }
+    Ok(())
+}
+
+/// Returns the directories below a group that may be nodes.
+fn children(hierarchy: &mut Hierarchy, store: &Store, group: &Candidate, known: bool) -> Result<Vec<Candidate>> {
+    let mut candidates = Vec::new();
+    for child in store.children(&group.prefix)? {
+        let prefix = join(&group.prefix, &child.name);
+        match child.kind {
+            ChildKind::Directory if is_safe_name(&child.name) => {
+                // below a directory without metadata, chunk-like names are chunks of something broken
+                let chunk_like = !known && (child.name == "c" || child.name.bytes().all(|byte| byte.is_ascii_digit()));
+                if !chunk_like && !child.name.starts_with("__MACOSX") {
+                    candidates.push(Candidate { prefix, parent_known: known });
+                }
+            }
+            ChildKind::Directory => hierarchy.defect(&format!("/{prefix}"), "unsafe-name", "a name that is no part of a key"),
+            ChildKind::Object(ObjectKind::DanglingLink) => {
+                hierarchy.unreadable = true;
+                hierarchy.defect(&format!("/{prefix}"), "dangling-link", "a link whose target does not exist");
+            }
+            ChildKind::Object(ObjectKind::OutsideLink) => {
+                hierarchy.unreadable = true;
+                hierarchy.defect(&format!("/{prefix}"), "unreadable", "a link that leads out of the store; pass --follow-links if you trust it");
+            }
+            ChildKind::Object(_) => {}
+        }
+    }
+    Ok(candidates)
+}
+
+/// Reads the metadata of candidates; returns those whose children are to be read, and whether they have metadata.
+fn read_nodes(hierarchy: &mut Hierarchy, store: &Store, candidates: Vec<Candidate>) -> Vec<(Candidate, bool)> {
+    let keys: Vec<String> = candidates.iter().flat_map(|candidate| ["zarr.json", ".zarray"].map(|name| join(&candidate.prefix, name))).collect();
+    let mut first = store.get_many(&keys, MAX_DOCUMENT_BYTES).into_iter();
+    let mut groups = Vec::new();
+    let mut v2 = Vec::new();
+    for candidate in candidates {
+        let path = candidate.path();
+        let v3 = document(hierarchy, &path, "zarr.json", first.next());
+        let array = document(hierarchy, &path, ".zarray", first.next());
+        match (v3, array) {
+            (Document::Parsed(v3), array) => {
+                if !matches!(array, Document::Absent) {
+                    hierarchy.defect(&path, "mixed-formats", "both zarr.json and .zarray are here; zarr.json is read");
+                }
+                let is_group = v3.get("node_type").and_then(Json::as_str) == Some("group");
+                hierarchy.add_v3(path, v3);
+                if is_group {
+                    groups.push((candidate, true));
+                }
+            }
+            (Document::Broken, Document::Absent | Document::Broken) | (Document::Absent, Document::Broken) => {}
+            (_, array) => v2.push((candidate, array)),
+        }
+    }
+    let keys: Vec<String> = v2
+        .iter()
+        .flat_map(|(candidate, array)| {
+            let group = matches!(array, Document::Absent).then(|| join(&candidate.prefix, ".zgroup"));
+            [join(&candidate.prefix, ".zattrs")].into_iter().chain(group)
+        })
+        .collect();
+    let mut second = store.get_many(&keys, MAX_DOCUMENT_BYTES).into_iter();
+    for (candidate, array) in v2 {
+        let path = candidate.path();
+        let attributes = match document(hierarchy, &path, ".zattrs", second.next()) {
+            Document::Parsed(Json::Object(attributes)) => attributes,
+            Document::Parsed(_) => {
+                hierarchy.defect(&path, "malformed-metadata", ".zattrs is not an object");
+                Object::default()
+            }
+            Document::Absent | Document::Broken => Object::default(),
+        };
+        match array {
+            Document::Parsed(array) => hierarchy.add_v2_array(path, array, attributes),
+            _ => match document(hierarchy, &path, ".zgroup", second.next()) {
+                Document::Parsed(group) => {
+                    hierarchy.add_v2_group(path, group, attributes);
+                    groups.push((candidate, true));
+                }
+                Document::Absent if candidate.parent_known => groups.push((candidate, false)),
+                Document::Absent | Document::Broken => {}
+            },
+        }
+    }
+    groups
+}
+
+enum Document {
+    Absent,
+    Broken,
+    Parsed(Json),
+}
+
+fn document(hierarchy: &mut Hierarchy, path: &str, name: &str, fetched: Option<FetchResult>) -> Document {
+    match fetched {
+        None | Some(Ok(None)) => Document::Absent,
+        Some(Ok(Some(text))) => hierarchy.parse_document(path, name, &text).map_or(Document::Broken, Document::Parsed),
+        Some(Err(error)) => {
+            hierarchy.unreadable_node(path, &error);
+            Document::Broken
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Where a store is: parsing of paths and URLs, and nothing else.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use url::Url;
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// The protocols that zkit speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scheme {
+    /// Amazon S3 and what speaks its protocol: `s3://bucket/prefix`.
+    S3,
+    /// Google Cloud Storage: `gs://bucket/prefix`.
+    Gcs,
+    /// Azure Blob Storage: `az://container/prefix`, `abfs://`.
+    Azure,
+    /// A web server: `http://` or `https://`; read-only, without listing.
+    Http,
+}
+
+/// The place of a store: a local path or a URL.
+///
+/// `Display` never shows user names, passwords, tokens or query values.
+///
+/// ```
+/// use zkit_core::location::StoreUrl;
+///
+/// let url: StoreUrl = "s3://bucket/era5.zarr".parse()?;
+/// assert_eq!(url.to_string(), "s3://bucket/era5.zarr");
+/// let secret: StoreUrl = "https://me:pass@host/a.zarr?sig=secret".parse()?;
+/// assert_eq!(secret.to_string(), "https://host/a.zarr?sig=***");
+/// # Ok::<(), zkit_core::error::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StoreUrl {
+    /// A directory or file of this machine.
+    Local(PathBuf),
+    /// Something behind a protocol.
+    Remote {
+        /// The protocol.
+        scheme: Scheme,
+        /// The whole URL, secrets included.
+        url: Url,
+    },
+}
+
+impl StoreUrl {
+    /// Returns the local path, if this is one.
+    pub fn local_path(&self) -> Option<&Path> {
+        match self {
+            Self::Local(path) => Some(path),
+            Self::Remote { .. } => None,
+        }
+    }
+}
+
+impl std::str::FromStr for StoreUrl {
+    type Err = Error;
+
+    /// Parses a path, or a `file://`, `s3://`, `gs://`, `az://`, `http://` or `https://` URL.
+    fn from_str(text: &str) -> Result<Self> {
+        if text.is_empty() {
+            return Err(Error::new(ErrorKind::Usage, "the path of a store is empty"));
+        }
+        let Some((scheme, _)) = text.split_once("://") else {
+            return Ok(Self::Local(PathBuf::from(text)));
+        };
+        let url = Url::parse(text).map_err(|error| {
+            Error::new(ErrorKind::Usage, format!("could not parse the URL `{}`", redact(text))).with_source(error)
+        })?;
+        let scheme = match scheme.to_ascii_lowercase().as_str() {
+            "file" => {
+                let path = url.to_file_path().map_err(|()| {
+                    Error::new(ErrorKind::Usage, format!("`{}` does not name a local file", redact(text)))
+                })?;
+                return Ok(Self::Local(path));
+            }
+            "s3" | "s3a" => Scheme::S3,
+            "gs" | "gcs" => Scheme::Gcs,
+            "az" | "abfs" | "abfss" | "azure" | "adl" => Scheme::Azure,
+            "http" | "https" => Scheme::Http,
+            other => {
+                return Err(Error::new(ErrorKind::Usage, format!("unknown protocol `{other}://`"))
+                    .with_hint("use a path, file://, s3://, gs://, az://, http:// or https://"));
+            }
+        };
+        if url.host_str().is_none_or(str::is_empty) {
+            return Err(Error::new(ErrorKind::Usage, format!("`{}` names no bucket or host", redact(text))));
+        }
+        Ok(Self::Remote { scheme, url })
+    }
+}
+
+impl fmt::Display for StoreUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Local(path) => write!(f, "{}", path.display()),
+            Self::Remote { url, .. } => f.write_str(&redact(url.as_str())),
+        }
+    }
+}
+
+/// Returns `text` without what may be secret in the URLs in it: user information and query values.
+pub fn redact(text: &str) -> String {
+    let mut clean = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(start) = rest.find("://") {
+        let (head, tail) = rest.split_at(start + 3);
+        clean.push_str(head);
+        let end = tail.find(|c: char| c.is_whitespace() || "\"'`<>)".contains(c)).unwrap_or(tail.len());
+        redact_one(&tail[..end], &mut clean);
+        rest = &tail[end..];
+    }
+    clean.push_str(rest);
+    clean
+}
+
+/// Appends one URL, given without its `scheme://`.
+fn redact_one(url: &str, clean: &mut String) {
+    let authority_end = url.find(['/', '?', '#']).unwrap_or(url.len());
+    let (authority, rest) = url.split_at(authority_end);
+    clean.push_str(authority.rsplit_once('@').map_or(authority, |(_, host)| host));
+    let (path, query) = rest.split_once('?').map_or((rest, None), |(path, query)| (path, Some(query)));
+    clean.push_str(path);
+    for (position, pair) in query.into_iter().flat_map(|query| query.split('&')).enumerate() {
+        clean.push(if position == 0 { '?' } else { '&' });
+        match pair.split_once('=') {
+            Some((key, _)) => {
+                clean.push_str(key);
+                clean.push_str("=***");
+            }
+            None => clean.push_str("***"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_and_file_urls_are_local() {
+        assert_eq!("a/b.zarr".parse::<StoreUrl>().unwrap(), StoreUrl::Local("a/b.zarr".into()));
+        assert_eq!("file:///a/b%20c.zarr".parse::<StoreUrl>().unwrap(), StoreUrl::Local("/a/b c.zarr".into()));
+    }
+
+    #[test]
+    fn refuses_unknown_protocols_and_empty_buckets() {
+        for text in ["ftp://host/a", "s3:///a", ""] {
+            assert_eq!(text.parse::<StoreUrl>().unwrap_err().kind(), ErrorKind::Usage, "{text}");
+        }
+    }
+
+    #[test]
+    fn redacts_every_url_in_a_text() {
+        let text = "GET https://u:p@h/x?X-Amz-Signature=abc&part: s3://k:s@b/c failed";
+        assert_eq!(redact(text), "GET https://h/x?X-Amz-Signature=***&*** s3://b/c failed");
+    }
+}

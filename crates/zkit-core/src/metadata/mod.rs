@@ -1,0 +1,19 @@
+//! Zarr metadata, v2 and v3, as a lossless model: parsing gives a value and [`Defect`]s, and one bad node never
+//! hides the others.
+
+mod array;
+mod codec_spec;
+mod data_type;
+mod defect;
+mod dimensions;
+mod fill;
+mod json;
+
+pub use array::{ArrayMetadata, ChunkKeys, ZarrFormat};
+pub use codec_spec::{
+    BloscShuffle, BloscSpec, Checksum, ChecksumPlace, CodecSpec, Filter, LzmaSpec, Number, NumberKind, ShardingSpec,
+};
+pub use data_type::{DataType, Field, Swap, TimeKind};
+pub use defect::Defect;
+pub use fill::FillValue;
+pub use json::{Json, JsonError, Object};

@@ -1,0 +1,164 @@
+//! One handle for every kind of store.
+
+use std::time::Duration;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::location::StoreUrl;
+
+use super::local::LocalStore;
+use super::remote::{FetchResult, RemoteStore};
+
+/// How to reach a store; what the environment says is handed in by the caller.
+#[derive(Debug, Clone)]
+pub struct StoreOptions {
+    /// `AWS_*`, `GOOGLE_*`, `AZURE_*` of the environment.
+    pub environment: Vec<(String, String)>,
+    /// `--storage-option K=V`; they win over the environment.
+    pub options: Vec<(String, String)>,
+    /// Whether to send no credentials.
+    pub anonymous: bool,
+    /// Time for one request.
+    pub timeout: Duration,
+    /// Whether local links may lead out of the store.
+    pub follow_links: bool,
+}
+
+impl Default for StoreOptions {
+    fn default() -> Self {
+        Self { environment: Vec::new(), options: Vec::new(), anonymous: false, timeout: Duration::from_secs(60), follow_links: false }
+    }
+}
+
+/// A store that is open for reading.
+#[derive(Debug)]
+pub enum Store {
+    /// A directory of this machine.
+    Local(LocalStore),
+    /// A bucket, container or web server.
+    Remote(RemoteStore),
+}
+
+/// One object of a listing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ObjectInfo<'a> {
+    /// The key, relative to the listed prefix.
+    pub key: &'a str,
+    /// Stored bytes.
+    pub size: u64,
+    /// What it is.
+    pub kind: ObjectKind,
+}
+
+/// What an object of a listing is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ObjectKind {
+    /// A file or object that can be read.
+    Regular,
+    /// A link that leads out of the store; it is not followed.
+    OutsideLink,
+    /// A link whose target is absent.
+    DanglingLink,
+    /// A FIFO, socket or device; it is never opened.
+    Special,
+}
+
+/// An entry directly below a prefix.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Child {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub kind: ChildKind,
+}
+
+/// What a [`Child`] is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChildKind {
+    /// More entries lie below it.
+    Directory,
+    /// An object, with its kind.
+    Object(ObjectKind),
+}
+
+impl Store {
+    /// Opens a store for reading; says `Absent` if a local directory does not exist.
+    ///
+    /// Remote stores are not contacted before the first read.
+    pub fn open(url: &StoreUrl, options: &StoreOptions) -> Result<Self> {
+        match url {
+            StoreUrl::Local(path) => LocalStore::open(path, options.follow_links).map(Self::Local),
+            StoreUrl::Remote { .. } => RemoteStore::open(url, options).map(Self::Remote),
+        }
+    }
+
+    /// Returns where the store is, without secrets.
+    pub fn place(&self) -> String {
+        match self {
+            Self::Local(store) => store.root().display().to_string(),
+            Self::Remote(store) => store.place().to_owned(),
+        }
+    }
+
+    /// Reads an object into `buffer`, which is cleared; returns `false` if it is absent.
+    ///
+    /// An object of more than `limit` bytes is an error of kind `OverBudget`; nothing is allocated for it.
+    pub fn get(&self, key: &str, limit: u64, buffer: &mut Vec<u8>) -> Result<bool> {
+        match self {
+            Self::Local(store) => store.get(key, limit, buffer),
+            Self::Remote(store) => match store.get_blocking(key, limit)? {
+                Some(bytes) => {
+                    buffer.clear();
+                    buffer.extend_from_slice(&bytes);
+                    Ok(true)
+                }
+                None => Ok(false),
+            },
+        }
+    }
+
+    /// Reads at most `length` bytes at `offset` into `buffer`; returns the object's size, or `None` if it is absent.
+    pub fn get_range(&self, key: &str, offset: u64, length: u64, buffer: &mut Vec<u8>) -> Result<Option<u64>> {
+        match self {
+            Self::Local(store) => store.get_range(key, offset, length, buffer),
+            Self::Remote(store) => store.get_range_blocking(key, offset, length, buffer),
+        }
+    }
+
+    /// Reads the last `length` bytes into `buffer`; returns the object's size, or `None` if it is absent.
+    pub fn get_suffix(&self, key: &str, length: u64, buffer: &mut Vec<u8>) -> Result<Option<u64>> {
+        match self {
+            Self::Local(store) => store.get_suffix(key, length, buffer),
+            Self::Remote(store) => store.get_suffix_blocking(key, length, buffer),
+        }
+    }
+
+    /// Reads many small objects, several at once; results are in the order of `keys`.
+    pub fn get_many(&self, keys: &[String], limit: u64) -> Vec<FetchResult> {
+        match self {
+            Self::Local(store) => store.get_many(keys, limit),
+            Self::Remote(store) => store.get_many(keys, limit),
+        }
+    }
+
+    /// Calls `visit` for every object below `prefix`, in no particular order.
+    pub fn list(&self, prefix: &str, visit: &mut dyn FnMut(ObjectInfo<'_>)) -> Result<()> {
+        match self {
+            Self::Local(store) => store.list(prefix, visit),
+            Self::Remote(store) => store.list(prefix, visit),
+        }
+    }
+
+    /// Returns the entries directly below `prefix`, sorted by name.
+    pub fn children(&self, prefix: &str) -> Result<Vec<Child>> {
+        match self {
+            Self::Local(store) => store.children(prefix),
+            Self::Remote(store) => store.children(prefix),
+        }
+    }
+}
+
+/// Returns the error for an object that is larger than the caller allows.
+pub(super) fn too_large(place: &str, size: u64, limit: u64) -> Error {
+    let (size, limit) = (crate::units::Bytes(size), crate::units::Bytes(limit));
+    Error::new(ErrorKind::OverBudget, format!("could not read {place}: it holds {size}, at most {limit} expected"))
+}

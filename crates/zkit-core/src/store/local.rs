@@ -1,0 +1,340 @@
+//! Directories of this machine, by plain system calls.
+//!
+//! Objects are opened relative to the root with `openat2(RESOLVE_BENEATH)`, so that neither `..` nor a link can
+//! lead out of the store, without a race; where the kernel lacks it, links are resolved first. Only regular files
+//! are read: a FIFO would hang the reader.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
+
+use super::any::{Child, ChildKind, ObjectInfo, ObjectKind, too_large};
+use super::key::join;
+use super::remote::FetchResult;
+use crate::error::{Error, ErrorKind, Result};
+use crate::units::saturating_usize;
+
+/// A directory that holds a store.
+#[derive(Debug)]
+pub struct LocalStore {
+    root: PathBuf,
+    canonical_root: PathBuf,
+    directory: OwnedFd,
+    follow_links: bool,
+}
+
+impl LocalStore {
+    /// Opens the directory; `follow_links` lets links lead out of it.
+    pub fn open(root: &Path, follow_links: bool) -> Result<Self> {
+        let failed = |error: io::Error| io_error(&format!("could not open the store {}", root.display()), error);
+        let canonical_root = root.canonicalize().map_err(failed)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = rustix::fs::openat(CWD, &canonical_root, flags, Mode::empty()).map_err(|error| failed(error.into()))?;
+        Ok(Self { root: root.to_owned(), canonical_root, directory, follow_links })
+    }
+
+    /// Returns the directory.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Returns the directory with links resolved.
+    pub fn canonical_root(&self) -> &Path {
+        &self.canonical_root
+    }
+
+    fn place(&self, key: &str) -> String {
+        format!("`{key}` in {}", self.root.display())
+    }
+
+    /// Opens a regular file; `None` if it is absent or a directory.
+    fn open_object(&self, key: &str) -> Result<Option<(File, u64)>> {
+        let failed = |error: io::Error| io_error(&format!("could not read {}", self.place(key)), error);
+        let file = match self.open_beneath(key) {
+            Ok(file) => file,
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                return self.absent_or_dangling(key);
+            }
+            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::XDEV.raw_os_error()) => return Err(self.outside(key)),
+            Err(error) => return Err(failed(error)),
+        };
+        let metadata = file.metadata().map_err(failed)?;
+        if metadata.is_dir() {
+            return Ok(None);
+        }
+        if !metadata.is_file() {
+            return Err(Error::new(ErrorKind::Unreadable, format!("could not read {}: it is not a regular file", self.place(key))));
+        }
+        Ok(Some((file, metadata.len())))
+    }
+
+    fn outside(&self, key: &str) -> Error {
+        let message = format!("could not read {}: it is a link that leads out of the store", self.place(key));
+        Error::new(ErrorKind::Unreadable, message).with_hint("pass --follow-links if you trust where it leads")
+    }
+
+    /// Tells a missing file from a link whose target is missing.
+    fn absent_or_dangling(&self, key: &str) -> Result<Option<(File, u64)>> {
+        let mut path = self.canonical_root.clone();
+        for name in key.split('/') {
+            path.push(name);
+            match std::fs::symlink_metadata(&path) {
+                Ok(metadata) if metadata.is_symlink() && !path.exists() => {
+                    let target = std::fs::read_link(&path).unwrap_or_default();
+                    let message = format!("could not read {}: it is a link to {}, which does not exist", self.place(key), target.display());
+                    return Err(Error::new(ErrorKind::Unreadable, message));
+                }
+                Ok(_) => {}
+                Err(_) => break,
+            }
+        }
+        Ok(None)
+    }
+
+    fn open_beneath(&self, key: &str) -> io::Result<File> {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+        if self.follow_links {
+            return Ok(rustix::fs::openat(&self.directory, key, flags, Mode::empty())?.into());
+        }
+        let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        match rustix::fs::openat2(&self.directory, key, flags, Mode::empty(), beneath) {
+            Ok(file) => Ok(file.into()),
+            // XDEV: a link leads out, or is absolute; no openat2: old kernels and some sandboxes
+            Err(rustix::io::Errno::XDEV | rustix::io::Errno::NOSYS | rustix::io::Errno::PERM) => self.open_resolved(key, flags),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Opens a file after resolving every link, if it lies inside the root.
+    fn open_resolved(&self, key: &str, flags: OFlags) -> io::Result<File> {
+        let path = self.canonical_root.join(key).canonicalize()?;
+        if !path.starts_with(&self.canonical_root) {
+            return Err(rustix::io::Errno::XDEV.into());
+        }
+        Ok(rustix::fs::openat(CWD, &path, flags | OFlags::NOFOLLOW, Mode::empty())?.into())
+    }
+
+    /// Reads an object into `buffer`; returns `false` if it is absent.
+    pub fn get(&self, key: &str, limit: u64, buffer: &mut Vec<u8>) -> Result<bool> {
+        let Some((file, size)) = self.open_object(key)? else { return Ok(false) };
+        if size > limit {
+            return Err(too_large(&self.place(key), size, limit));
+        }
+        self.read_exactly(&file, key, 0, size, buffer)?;
+        Ok(true)
+    }
+
+    /// Reads at most `length` bytes at `offset`; returns the object's size, or `None` if it is absent.
+    pub fn get_range(&self, key: &str, offset: u64, length: u64, buffer: &mut Vec<u8>) -> Result<Option<u64>> {
+        let Some((file, size)) = self.open_object(key)? else { return Ok(None) };
+        let length = length.min(size.saturating_sub(offset));
+        self.read_exactly(&file, key, offset, length, buffer)?;
+        Ok(Some(size))
+    }
+
+    /// Reads the last `length` bytes; returns the object's size, or `None` if it is absent.
+    pub fn get_suffix(&self, key: &str, length: u64, buffer: &mut Vec<u8>) -> Result<Option<u64>> {
+        let Some((file, size)) = self.open_object(key)? else { return Ok(None) };
+        let length = length.min(size);
+        self.read_exactly(&file, key, size - length, length, buffer)?;
+        Ok(Some(size))
+    }
+
+    /// Fills `buffer` with `length` bytes at `offset`; a file that shrank meanwhile is an error.
+    fn read_exactly(&self, file: &File, key: &str, offset: u64, length: u64, buffer: &mut Vec<u8>) -> Result<()> {
+        let wanted = saturating_usize(length);
+        buffer.try_reserve_exact(wanted.saturating_sub(buffer.len())).map_err(|error| {
+            Error::new(ErrorKind::OverBudget, format!("could not take memory for {}", self.place(key))).with_source(error)
+        })?;
+        // old bytes are overwritten: a buffer that is reused is zeroed once
+        buffer.resize(wanted, 0);
+        let mut filled = 0;
+        while filled < wanted {
+            match rustix::io::pread(file, &mut buffer[filled..], offset + filled as u64) {
+                Ok(0) => {
+                    let message = format!("could not read {}: it became shorter while it was read", self.place(key));
+                    return Err(Error::new(ErrorKind::Unreadable, message));
+                }
+                Ok(read) => filled += read,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(io_error(&format!("could not read {}", self.place(key)), error.into())),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads many small objects, several at once.
+    pub fn get_many(&self, keys: &[String], limit: u64) -> Vec<FetchResult> {
+        keys.par_iter()
+            .with_min_len(16)
+            .map(|key| {
+                let mut buffer = Vec::new();
+                Ok(self.get(key, limit, &mut buffer)?.then(|| buffer.into()))
+            })
+            .collect()
+    }
+
+    /// Calls `visit` for every object below `prefix`; linked directories are not entered.
+    pub fn list(&self, prefix: &str, visit: &mut dyn FnMut(ObjectInfo<'_>)) -> Result<()> {
+        let start = self.canonical_root.join(prefix);
+        if !start.exists() {
+            return Ok(());
+        }
+        let linked = start.canonicalize().is_ok_and(|path| !self.follow_links && !path.starts_with(&self.canonical_root));
+        if linked {
+            return Err(self.outside(prefix));
+        }
+        for entry in walkdir::WalkDir::new(&start).follow_root_links(true) {
+            let entry = entry.map_err(|error| {
+                let place = error.path().unwrap_or(&start).display().to_string();
+                let error = error.into_io_error().unwrap_or_else(|| io::Error::other("links in a circle"));
+                io_error(&format!("could not list {place}"), error)
+            })?;
+            if entry.file_type().is_dir() {
+                continue;
+            }
+            let relative = entry.path().strip_prefix(&start).unwrap_or(entry.path());
+            // a name that is not UTF-8 is no Zarr key
+            let Some(key) = relative.to_str() else { continue };
+            let (kind, size) = self.kind_of(entry.path(), entry.file_type())?;
+            visit(ObjectInfo { key, size, kind });
+        }
+        Ok(())
+    }
+
+    /// Returns what a directory entry is, links looked through, and its size.
+    fn kind_of(&self, path: &Path, file_type: std::fs::FileType) -> Result<(ObjectKind, u64)> {
+        let failed = |error: io::Error| io_error(&format!("could not look at {}", path.display()), error);
+        if file_type.is_file() {
+            let metadata = std::fs::symlink_metadata(path).map_err(failed)?;
+            return Ok((ObjectKind::Regular, metadata.size()));
+        }
+        if !file_type.is_symlink() {
+            return Ok((ObjectKind::Special, 0));
+        }
+        let Ok(target) = path.canonicalize() else { return Ok((ObjectKind::DanglingLink, 0)) };
+        let metadata = std::fs::metadata(&target).map_err(failed)?;
+        let inside = self.follow_links || target.starts_with(&self.canonical_root);
+        let kind = match (metadata.is_file() || metadata.is_dir(), inside) {
+            (false, _) => ObjectKind::Special,
+            (true, true) => ObjectKind::Regular,
+            (true, false) => ObjectKind::OutsideLink,
+        };
+        Ok((kind, metadata.size()))
+    }
+
+    /// Returns the entries directly below `prefix`, sorted; empty if it is absent.
+    pub fn children(&self, prefix: &str) -> Result<Vec<Child>> {
+        let path = self.canonical_root.join(prefix);
+        let failed = |error: io::Error| io_error(&format!("could not list {}", path.display()), error);
+        let entries = match std::fs::read_dir(&path) {
+            Ok(entries) => entries,
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(Vec::new()),
+            Err(error) => return Err(failed(error)),
+        };
+        let mut children = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(failed)?;
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            let file_type = entry.file_type().map_err(failed)?;
+            let kind = if file_type.is_dir() {
+                ChildKind::Directory
+            } else if file_type.is_file() {
+                ChildKind::Object(ObjectKind::Regular)
+            } else {
+                let (kind, _) = self.kind_of(&entry.path(), file_type)?;
+                let directory = kind == ObjectKind::Regular && entry.path().is_dir();
+                if directory { ChildKind::Directory } else { ChildKind::Object(kind) }
+            };
+            children.push(Child { name, kind });
+        }
+        children.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        Ok(children)
+    }
+
+    /// Returns the path of an object, for messages and for tools that need one.
+    pub fn path_of(&self, key: &str) -> PathBuf {
+        self.root.join(join("", key))
+    }
+}
+
+/// Returns an error whose kind follows from the system's: absent, or unreadable.
+fn io_error(message: &str, error: io::Error) -> Error {
+    let kind = match error.kind() {
+        io::ErrorKind::NotFound => ErrorKind::Absent,
+        _ => ErrorKind::Unreadable,
+    };
+    Error::new(kind, message).with_source(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn store() -> (tempfile::TempDir, LocalStore) {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("a.zarr");
+        std::fs::create_dir_all(root.join("x/c")).unwrap();
+        std::fs::write(root.join("x/c/0"), b"hello").unwrap();
+        std::fs::write(folder.path().join("secret"), b"secret").unwrap();
+        let store = LocalStore::open(&root, false).unwrap();
+        (folder, store)
+    }
+
+    #[test]
+    fn absent_is_not_an_error_and_a_directory_is_no_object() {
+        let (_folder, store) = store();
+        let mut buffer = Vec::new();
+        assert!(store.get("x/c/0", 100, &mut buffer).unwrap());
+        assert_eq!(buffer, b"hello");
+        for key in ["x/c/1", "x/c", "x/c/0/1", "y/z"] {
+            assert!(!store.get(key, 100, &mut buffer).unwrap(), "{key}");
+        }
+        assert_eq!(store.get_range("x/c/0", 1, 3, &mut buffer).unwrap(), Some(5));
+        assert_eq!(buffer, b"ell");
+        assert_eq!(store.get_suffix("x/c/0", 2, &mut buffer).unwrap(), Some(5));
+        assert_eq!(buffer, b"lo");
+    }
+
+    #[test]
+    fn links_inside_are_read_and_links_outside_are_not() {
+        let (_folder, store) = store();
+        symlink("0", store.root().join("x/c/in")).unwrap();
+        symlink("../../../secret", store.root().join("x/c/out")).unwrap();
+        symlink("nowhere", store.root().join("x/c/dangling")).unwrap();
+        symlink(store.root().join("x/c/0"), store.root().join("x/c/absolute")).unwrap();
+        let mut buffer = Vec::new();
+        assert!(store.get("x/c/in", 100, &mut buffer).unwrap());
+        assert!(store.get("x/c/absolute", 100, &mut buffer).unwrap());
+        for key in ["x/c/out", "x/c/dangling", "../secret"] {
+            assert_eq!(store.get(key, 100, &mut buffer).unwrap_err().kind(), ErrorKind::Unreadable, "{key}");
+        }
+    }
+
+    #[test]
+    fn a_fifo_is_unreadable_and_does_not_hang() {
+        let (_folder, store) = store();
+        let status = std::process::Command::new("mkfifo").arg(store.root().join("x/c/1")).status().unwrap();
+        assert!(status.success());
+        assert_eq!(store.get("x/c/1", 100, &mut Vec::new()).unwrap_err().kind(), ErrorKind::Unreadable);
+    }
+
+    #[test]
+    fn objects_over_the_limit_are_refused() {
+        let (_folder, store) = store();
+        assert_eq!(store.get("x/c/0", 4, &mut Vec::new()).unwrap_err().kind(), ErrorKind::OverBudget);
+    }
+
+    #[test]
+    fn a_missing_store_is_absent() {
+        let error = LocalStore::open(Path::new("/no/such/store"), false).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Absent);
+    }
+}

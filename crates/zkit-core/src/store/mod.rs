@@ -1,0 +1,15 @@
+//! Stores: bytes by key, whatever lies behind them.
+//!
+//! `Ok(None)` and an empty visit mean *absent*; everything that may exist but cannot be read is an error of kind
+//! `Unreadable`. The two are never mixed up: absent chunks read as fill values, unreadable ones must not.
+
+mod any;
+mod http;
+mod key;
+mod local;
+mod remote;
+
+pub use any::{Child, ChildKind, ObjectInfo, ObjectKind, Store, StoreOptions};
+pub use key::{is_safe_name, join};
+pub use local::LocalStore;
+pub use remote::{FetchResult, RemoteStore};

@@ -1,0 +1,291 @@
+//! Buckets, containers and web servers, through object_store.
+//!
+//! Async stops here: callers on plain threads wait, or hand in a callback. Never call a blocking function of this
+//! module from a rayon worker; the engine fetches on its own threads and hands bytes over channels.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::{StreamExt as _, TryStreamExt as _};
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
+use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
+use object_store::http::HttpBuilder;
+use object_store::path::Path as ObjectPath;
+use object_store::{ClientConfigKey, ClientOptions, GetOptions, GetRange, ObjectStore, ObjectStoreExt as _, RetryConfig};
+use tokio::runtime::Runtime;
+
+use super::any::{Child, ChildKind, ObjectInfo, ObjectKind, StoreOptions, too_large};
+use super::http::CountingConnector;
+use crate::error::{Error, ErrorKind, Result};
+use crate::location::{Scheme, StoreUrl, redact};
+
+/// What one read gives: the bytes, or `None` if the object is absent.
+pub type FetchResult = Result<Option<Bytes>>;
+
+/// Small objects that are read at once.
+const SMALL_READS_IN_FLIGHT: usize = 64;
+
+/// A store behind a protocol.
+#[derive(Debug)]
+pub struct RemoteStore {
+    inner: Arc<Inner>,
+    runtime: Runtime,
+    connector: CountingConnector,
+}
+
+#[derive(Debug)]
+struct Inner {
+    store: Box<dyn ObjectStore>,
+    prefix: ObjectPath,
+    place: String,
+}
+
+impl RemoteStore {
+    /// Prepares the client; the store is not contacted yet.
+    pub fn open(url: &StoreUrl, options: &StoreOptions) -> Result<Self> {
+        let StoreUrl::Remote { scheme, url: parsed } = url else {
+            return Err(Error::new(ErrorKind::Usage, format!("{url} is not a remote store")));
+        };
+        let place = url.to_string();
+        let failed = |error: object_store::Error| {
+            let message = format!("could not set up access to {place}");
+            Error::new(ErrorKind::Usage, message).with_source(Redacted::from(&error))
+        };
+        let connector = CountingConnector::default();
+        let store = build(*scheme, parsed, options, &connector).map_err(failed)?;
+        // the path of an http store is part of its base address
+        let path = if *scheme == Scheme::Http { "" } else { parsed.path() };
+        let decoded = percent_decode(path.trim_matches('/'));
+        let prefix = ObjectPath::parse(&decoded).map_err(|error| failed(error.into()))?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name("zkit-remote")
+            .enable_all()
+            .build()
+            .map_err(|error| Error::new(ErrorKind::Unreadable, "could not start the network threads").with_source(error))?;
+        Ok(Self { inner: Arc::new(Inner { store, prefix, place }), runtime, connector })
+    }
+
+    /// Returns where the store is, without secrets.
+    pub fn place(&self) -> &str {
+        &self.inner.place
+    }
+
+    /// Returns how many requests were sent.
+    pub fn requests(&self) -> u64 {
+        self.connector.requests()
+    }
+
+    /// Starts reading an object and calls `done` from a network thread; `done` must not block.
+    pub fn start_get(&self, key: String, limit: u64, done: impl FnOnce(FetchResult) + Send + 'static) {
+        let inner = Arc::clone(&self.inner);
+        self.runtime.spawn(async move { done(inner.get(&key, limit).await) });
+    }
+
+    /// Reads an object and waits for it.
+    pub fn get_blocking(&self, key: &str, limit: u64) -> FetchResult {
+        self.runtime.block_on(self.inner.get(key, limit))
+    }
+
+    /// Reads a range into `buffer` and waits; returns the object's size, or `None` if it is absent.
+    pub fn get_range_blocking(&self, key: &str, offset: u64, length: u64, buffer: &mut Vec<u8>) -> Result<Option<u64>> {
+        buffer.clear();
+        if length == 0 {
+            return self.runtime.block_on(self.inner.size(key));
+        }
+        let range = GetRange::Bounded(offset..offset.saturating_add(length));
+        self.runtime.block_on(self.inner.get_range(key, range, length, buffer))
+    }
+
+    /// Reads the end of an object into `buffer` and waits; returns its size, or `None` if it is absent.
+    pub fn get_suffix_blocking(&self, key: &str, length: u64, buffer: &mut Vec<u8>) -> Result<Option<u64>> {
+        buffer.clear();
+        self.runtime.block_on(async {
+            match self.inner.get_range(key, GetRange::Suffix(length), length, buffer).await {
+                // Azure has no suffix ranges: ask for the size, then for the range
+                Err(error) if error.kind() == ErrorKind::Unsupported => {
+                    let Some(size) = self.inner.size(key).await? else { return Ok(None) };
+                    let range = GetRange::Bounded(size.saturating_sub(length)..size);
+                    self.inner.get_range(key, range, length, buffer).await
+                }
+                other => other,
+            }
+        })
+    }
+
+    /// Reads many small objects, several at once; results are in the order of `keys`.
+    pub fn get_many(&self, keys: &[String], limit: u64) -> Vec<FetchResult> {
+        let reads = keys.iter().map(|key| self.inner.get(key, limit));
+        self.runtime.block_on(futures_util::stream::iter(reads).buffered(SMALL_READS_IN_FLIGHT).collect())
+    }
+
+    /// Calls `visit` for every object below `prefix`.
+    pub fn list(&self, prefix: &str, visit: &mut dyn FnMut(ObjectInfo<'_>)) -> Result<()> {
+        let path = self.inner.path(prefix)?;
+        self.runtime.block_on(async {
+            let mut objects = self.inner.store.list(Some(&path));
+            while let Some(object) = objects.try_next().await.map_err(|error| self.inner.error("list", prefix, &error))? {
+                let key = object.location.as_ref().strip_prefix(path.as_ref()).unwrap_or(object.location.as_ref());
+                visit(ObjectInfo { key: key.trim_start_matches('/'), size: object.size, kind: ObjectKind::Regular });
+            }
+            Ok(())
+        })
+    }
+
+    /// Returns the entries directly below `prefix`, sorted by name.
+    pub fn children(&self, prefix: &str) -> Result<Vec<Child>> {
+        let path = self.inner.path(prefix)?;
+        let listed = self.runtime.block_on(self.inner.store.list_with_delimiter(Some(&path)));
+        let listed = listed.map_err(|error| self.inner.error("list", prefix, &error))?;
+        let name_of = |path: &ObjectPath| path.filename().map(str::to_owned);
+        let directories = listed.common_prefixes.iter().filter_map(name_of).map(|name| Child { name, kind: ChildKind::Directory });
+        let objects = listed.objects.iter().filter_map(|object| name_of(&object.location));
+        let objects = objects.map(|name| Child { name, kind: ChildKind::Object(ObjectKind::Regular) });
+        let mut children: Vec<Child> = directories.chain(objects).collect();
+        children.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        Ok(children)
+    }
+}
+
+impl Inner {
+    fn path(&self, key: &str) -> Result<ObjectPath> {
+        let text = format!("{}/{key}", self.prefix);
+        ObjectPath::parse(text.trim_matches('/')).map_err(|error| {
+            Error::new(ErrorKind::Unreadable, format!("`{key}` is not a key that an object store can have")).with_source(error)
+        })
+    }
+
+    async fn get(&self, key: &str, limit: u64) -> FetchResult {
+        let path = self.path(key)?;
+        let result = match self.store.get(&path).await {
+            Ok(result) => result,
+            Err(object_store::Error::NotFound { .. }) => return Ok(None),
+            Err(error) => return Err(self.error("read", key, &error)),
+        };
+        if result.meta.size > limit {
+            return Err(too_large(&format!("`{key}` in {}", self.place), result.meta.size, limit));
+        }
+        result.bytes().await.map(Some).map_err(|error| self.error("read", key, &error))
+    }
+
+    async fn size(&self, key: &str) -> Result<Option<u64>> {
+        match self.store.head(&self.path(key)?).await {
+            Ok(meta) => Ok(Some(meta.size)),
+            Err(object_store::Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(self.error("read", key, &error)),
+        }
+    }
+
+    async fn get_range(&self, key: &str, range: GetRange, length: u64, buffer: &mut Vec<u8>) -> Result<Option<u64>> {
+        let path = self.path(key)?;
+        let options = GetOptions { range: Some(range), ..GetOptions::default() };
+        let result = match self.store.get_opts(&path, options).await {
+            Ok(result) => result,
+            Err(object_store::Error::NotFound { .. }) => return Ok(None),
+            Err(error) => return Err(self.error("read a part of", key, &error)),
+        };
+        let size = result.meta.size;
+        if result.range.end - result.range.start > length {
+            let message = format!("could not read a part of `{key}` in {}: the server ignores ranges", self.place);
+            return Err(Error::new(ErrorKind::Unreadable, message));
+        }
+        let bytes = result.bytes().await.map_err(|error| self.error("read a part of", key, &error))?;
+        buffer.extend_from_slice(&bytes);
+        Ok(Some(size))
+    }
+
+    /// Returns what a failed request means; secrets that object_store's messages carry are removed.
+    fn error(&self, doing: &str, key: &str, error: &object_store::Error) -> Error {
+        use object_store::Error as Cause;
+        let (kind, hint) = match error {
+            Cause::NotFound { .. } => (ErrorKind::Absent, None),
+            Cause::NotImplemented { .. } | Cause::NotSupported { .. } => (ErrorKind::Unsupported, None),
+            Cause::PermissionDenied { .. } | Cause::Unauthenticated { .. } => {
+                (ErrorKind::Unreadable, Some("check the credentials, or pass --anonymous for a public bucket"))
+            }
+            _ => (ErrorKind::Unreadable, None),
+        };
+        let what = if key.is_empty() { self.place.clone() } else { format!("`{key}` in {}", self.place) };
+        let made = Error::new(kind, format!("could not {doing} {what}")).with_source(Redacted::from(error));
+        match hint {
+            Some(hint) => made.with_hint(hint),
+            None => made,
+        }
+    }
+}
+
+/// The text of a foreign error, without the secrets of its URLs.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Redacted(String);
+
+impl From<&object_store::Error> for Redacted {
+    fn from(error: &object_store::Error) -> Self {
+        let text = redact(&error.to_string());
+        // servers answer with whole pages; the beginning says what matters
+        let mut short: String = text.chars().take(600).collect();
+        if short.len() < text.len() {
+            short.push_str(" ...");
+        }
+        Self(short)
+    }
+}
+
+fn build(scheme: Scheme, url: &url::Url, options: &StoreOptions, connector: &CountingConnector) -> object_store::Result<Box<dyn ObjectStore>> {
+    let retry = RetryConfig { max_retries: 5, retry_timeout: options.timeout * 3, ..RetryConfig::default() };
+    let mut client = ClientOptions::new().with_timeout(options.timeout).with_connect_timeout(options.timeout.min(Duration::from_secs(10)));
+    for (key, value) in settings(options) {
+        if let Ok(key) = key.parse::<ClientConfigKey>() {
+            client = client.with_config(key, value);
+        }
+    }
+    let base = &url[..url::Position::BeforePath];
+    Ok(match scheme {
+        Scheme::S3 => {
+            let builder = AmazonS3Builder::new().with_url(base).with_client_options(client).with_retry(retry);
+            let builder = builder.with_http_connector(connector.clone()).with_skip_signature(options.anonymous);
+            let known = settings(options).filter_map(|(key, value)| Some((key.parse::<AmazonS3ConfigKey>().ok()?, value)));
+            let known = known.filter(|(key, _)| !matches!(key, AmazonS3ConfigKey::Client(_)));
+            Box::new(known.fold(builder, |builder, (key, value)| builder.with_config(key, value)).build()?)
+        }
+        Scheme::Gcs => {
+            let builder = GoogleCloudStorageBuilder::new().with_url(base).with_client_options(client).with_retry(retry);
+            let builder = builder.with_http_connector(connector.clone()).with_skip_signature(options.anonymous);
+            let known = settings(options).filter_map(|(key, value)| Some((key.parse::<GoogleConfigKey>().ok()?, value)));
+            let known = known.filter(|(key, _)| !matches!(key, GoogleConfigKey::Client(_)));
+            Box::new(known.fold(builder, |builder, (key, value)| builder.with_config(key, value)).build()?)
+        }
+        Scheme::Azure => {
+            let builder = MicrosoftAzureBuilder::new().with_url(base).with_client_options(client).with_retry(retry);
+            let builder = builder.with_http_connector(connector.clone()).with_skip_signature(options.anonymous);
+            let known = settings(options).filter_map(|(key, value)| Some((key.parse::<AzureConfigKey>().ok()?, value)));
+            let known = known.filter(|(key, _)| !matches!(key, AzureConfigKey::Client(_)));
+            Box::new(known.fold(builder, |builder, (key, value)| builder.with_config(key, value)).build()?)
+        }
+        Scheme::Http => {
+            let whole = url.as_str().trim_end_matches('/');
+            let client = if url.scheme() == "http" { client.with_allow_http(true) } else { client };
+            let builder = HttpBuilder::new().with_url(whole).with_client_options(client).with_retry(retry);
+            Box::new(builder.with_http_connector(connector.clone()).build()?)
+        }
+    })
+}
+
+/// Returns the environment's settings, then the caller's, with keys in lower case as object_store parses them.
+fn settings(options: &StoreOptions) -> impl Iterator<Item = (String, &str)> {
+    options.environment.iter().chain(&options.options).map(|(key, value)| (key.to_ascii_lowercase(), value.as_str()))
+}
+
+fn percent_decode(path: &str) -> String {
+    let mut bytes = Vec::with_capacity(path.len());
+    let mut rest = path.as_bytes();
+    while let Some((&byte, tail)) = rest.split_first() {
+        let hex = (byte == b'%').then(|| tail.get(..2)).flatten();
+        let value = hex.and_then(|hex| std::str::from_utf8(hex).ok()).and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        bytes.push(value.unwrap_or(byte));
+        rest = if value.is_some() { &tail[2..] } else { tail };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}

@@ -1,0 +1,21 @@
+//! What zkit says, as data, and how it is written for people and for programs.
+//!
+//! A command builds a [`Document`] for people and a serialisable value for programs; [`render`] turns either
+//! into bytes. This crate knows neither Zarr nor the terminal: the caller says how wide a line is and whether
+//! colours and Unicode are welcome ([`render::text::Style`]). Text that came from a store is made safe to
+//! print in one place, [`sanitize`], through which every word of a rendered document passes.
+
+#![warn(missing_docs)]
+
+mod chart;
+mod document;
+pub mod format;
+pub mod render;
+mod sanitize;
+mod table;
+mod width;
+
+pub use chart::{Axis, GridMap, Histogram};
+pub use document::{Advice, Document, Facts};
+pub use sanitize::sanitize;
+pub use table::{Column, Table};

@@ -1,0 +1,105 @@
+"""What the checks share: the binary under test, the fixtures, stores generated once a session."""
+
+import json
+import os
+import pathlib
+import shutil
+from dataclasses import dataclass
+
+import pytest
+
+import measure
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+FIXTURES = ROOT / "fixtures"
+MANIFEST = json.loads((FIXTURES / "manifest.json").read_text())["fixtures"]
+
+READABLE = [name for name, facts in MANIFEST.items() if facts["readable"]]
+SOUND = [name for name in READABLE if MANIFEST[name]["valid"]]
+FAULTY = [name for name in READABLE if not MANIFEST[name]["valid"]]
+FOREIGN = [name for name, facts in MANIFEST.items() if not facts["readable"]]
+
+SECONDS_LIMIT, MEMORY_LIMIT_MB = 2.0, 300.0
+
+
+def binary():
+    """The zkit to test: `ZKIT`, or what cargo built last."""
+    candidates = [
+        os.environ.get("ZKIT"),
+        *(ROOT / "target" / profile / "zkit" for profile in ("debug", "release")),
+    ]
+    for candidate in candidates:
+        if candidate and pathlib.Path(candidate).is_file():
+            return pathlib.Path(candidate).resolve()
+    pytest.exit("no zkit to test: build it, or name it in the environment variable ZKIT", returncode=2)
+
+
+@dataclass(frozen=True)
+class Zkit:
+    """Runs the binary in an environment without credentials, and holds every run to the promises that hold always."""
+
+    path: pathlib.Path
+
+    def environment(self, **extra):
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("AWS_", "GOOGLE_", "AZURE_", "ZKIT_"))}
+        return {
+            **kept,
+            "NO_COLOR": "1",
+            "GCE_METADATA_HOST": "127.0.0.1:9",
+            "AWS_EC2_METADATA_DISABLED": "true",
+            **extra,
+        }
+
+    def __call__(self, *args, timeout=60.0, cwd=None, **env):
+        outcome = measure.run([self.path, *args], timeout=timeout, cwd=cwd, env=self.environment(**env))
+        assert outcome.code is not None, f"{outcome.args} hung: killed after {timeout} s"
+        assert not outcome.panicked, f"{outcome.args} panicked: {outcome.err}"
+        assert outcome.code in (0, 1, 2, 3, 130), (
+            f"{outcome.args}: undocumented exit code {outcome.code}: {outcome.err}"
+        )
+        return outcome
+
+    def json(self, *args, **kwargs):
+        """The JSON document of a run that must succeed."""
+        outcome = self(*args, "--format", "json", **kwargs)
+        assert outcome.code == 0, f"{outcome.args}: exit {outcome.code}: {outcome.err}"
+        return outcome.json()
+
+    def digests(self, store, *args, **kwargs):
+        """{path: sha256 or None} of a store, whether or not every array could be read."""
+        document = self("digest", store, *args, "--format", "json", **kwargs).json()
+        return {array["path"]: array["sha256"] for array in document["arrays"]}
+
+
+@pytest.fixture(scope="session")
+def zkit():
+    return Zkit(binary())
+
+
+@pytest.fixture(scope="session")
+def generated(tmp_path_factory):
+    """The folder of stores that gen_stores writes: {family: path}."""
+    import gen_stores
+
+    folder = tmp_path_factory.mktemp("generated")
+    return gen_stores.write_all(folder)
+
+
+@pytest.fixture
+def copy_of(tmp_path):
+    """Copies a fixture to where a test may change it."""
+
+    def copy(name):
+        return pathlib.Path(shutil.copytree(FIXTURES / name, tmp_path / name))
+
+    return copy
+
+
+def listing(folder):
+    """Every path below a folder with its size and time of change: what must not move."""
+    return {
+        str(p.relative_to(folder)): (s.st_size, s.st_mtime_ns)
+        for p in sorted(folder.rglob("*"))
+        for s in [p.lstat()]
+        if not p.is_dir()
+    }

@@ -1,0 +1,130 @@
+"""An HTTP proxy on loopback that breaks answers by rule, and counts what passes through it.
+
+    with FaultProxy(upstream_port) as proxy:
+        proxy.rules = [{"path": r"\\.zmetadata$", "status": 403}]
+        ... requests to 127.0.0.1:proxy.port ...
+        proxy.requests            # [(method, path, status)] of the answers so far
+
+A rule fits a request by `method` and by `path` (a regular expression), at most `times` times; the first that fits acts:
+  {"status": 503}        answer so without asking upstream          {"drop": True}       close without an answer
+  {"truncate": 100}      the right length, but 100 bytes of body    {"flip": 40}         flip one bit of byte 40
+  {"delay": 0.5}         wait first; may be added to any rule
+"""
+
+import http.client
+import http.server
+import re
+import threading
+import time
+from urllib.parse import urlsplit
+
+BODY_OF_ERROR = b"<?xml version='1.0'?><Error><Code>%s</Code><Message>made by the proxy</Message></Error>"
+CODES = {
+    403: b"AccessDenied",
+    404: b"NoSuchKey",
+    429: b"TooManyRequests",
+    500: b"InternalError",
+    503: b"SlowDown",
+}
+HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "content-length"}
+
+
+class FaultProxy:
+    def __init__(self, upstream_port):
+        self.upstream_port = upstream_port
+        self.rules, self.requests = [], []
+        self._hits, self._lock = {}, threading.Lock()
+        self._arrived, self._arrival = [], threading.Condition()
+        proxy = self
+
+        class Handler(_Handler):
+            owner = proxy
+
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.port = self._server.server_address[1]
+
+    def __enter__(self):
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *_):
+        self._server.shutdown()
+        self._server.server_close()
+
+    def reset(self, *rules):
+        self.rules, self.requests, self._hits, self._arrived = list(rules), [], {}, []
+
+    def wait_for(self, pattern, seconds):
+        """Returns once a request whose path fits `pattern` has arrived, answered or not."""
+        with self._arrival:
+            fits = self._arrival.wait_for(lambda: any(re.search(pattern, path) for path in self._arrived), seconds)
+        assert fits, f"no request for {pattern} within {seconds} s"
+
+    def arrived(self, path):
+        with self._arrival:
+            self._arrived.append(path)
+            self._arrival.notify_all()
+
+    def rule_for(self, method, path):
+        with self._lock:
+            for number, rule in enumerate(self.rules):
+                if rule.get("method", method) != method or not re.search(rule.get("path", ""), path):
+                    continue
+                self._hits[number] = self._hits.get(number, 0) + 1
+                if self._hits[number] <= rule.get("times", 1 << 60):
+                    return rule
+        return {}
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    owner = None
+
+    def log_message(self, *_):
+        pass
+
+    def handle_any(self):
+        self.owner.arrived(self.path)
+        rule = self.owner.rule_for(self.command, self.path)
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        time.sleep(rule.get("delay", 0))
+        if rule.get("drop"):
+            self.owner.requests.append((self.command, self.path, None))
+            self.close_connection = True
+            return
+        if "status" in rule:
+            status, headers, answer = rule["status"], [], BODY_OF_ERROR % CODES.get(rule["status"], b"Fault")
+        else:
+            status, headers, answer = self.ask_upstream(body)
+        self.owner.requests.append((self.command, self.path, status))
+        if "flip" in rule and answer:
+            at = rule["flip"] % len(answer)
+            answer = answer[:at] + bytes([answer[at] ^ 1]) + answer[at + 1 :]
+        self.answer(status, headers, answer, rule.get("truncate"))
+
+    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = handle_any
+
+    def ask_upstream(self, body):
+        connection = http.client.HTTPConnection("127.0.0.1", self.owner.upstream_port, timeout=30)
+        url = urlsplit(self.path)
+        connection.request(self.command, url.path + (f"?{url.query}" if url.query else ""), body, dict(self.headers))
+        response = connection.getresponse()
+        headers = [(k, v) for k, v in response.getheaders() if k.lower() not in HOP_BY_HOP]
+        if self.command == "HEAD":
+            headers.append(("Content-Length", response.getheader("Content-Length") or "0"))
+        answer = response.read()
+        connection.close()
+        return response.status, headers, answer
+
+    def answer(self, status, headers, body, truncate):
+        self.send_response_only(status)
+        for name, value in headers:
+            self.send_header(name, value)
+        if self.command != "HEAD":
+            self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body if truncate is None else body[:truncate])
+        if truncate is not None:
+            self.close_connection = True

@@ -1,0 +1,97 @@
+"""Every codec, type, filter, layout and fill value that the generator knows: inspect, digest and recompress."""
+
+import pytest
+
+import copies
+import data_types
+import gen_stores
+import oracle
+from test_recompress import CODECS, FORMATS, assert_refusal
+
+SOUND = [name for name in gen_stores.FAMILIES if name != "v2_refused"]
+REFUSALS = {
+    ("v2_objects", "3"): "vlen-array",
+    ("v2_structs", "3"): "sub",
+    ("v3_sharding", "2"): "shard",
+    ("v3_structs", "2"): "struct",
+}
+
+
+@pytest.fixture(scope="module")
+def sources(generated):
+    read = {}
+
+    def source(name):
+        if name not in read:
+            read[name] = copies.Source(generated[name])
+        return read[name]
+
+    return source
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_inspect_sees_every_array_as_it_was_written(zkit, sources, name):
+    source = sources(name)
+    document = zkit.json("inspect", source.path)
+    arrays = {array["path"]: array for array in document["arrays"]}
+    assert sorted(arrays) == sorted(source.values)
+    assert document["defects"] == []
+    for path, values in source.values.items():
+        assert arrays[path]["shape"] == list(values.shape), path
+        folder, _ = source.folders[path]
+        stored = sum(1 for p in folder.rglob("*") if p.is_file() and p.name not in (".zarray", ".zattrs", "zarr.json"))
+        assert arrays[path]["chunks_stored"] == stored, path
+        if values.dtype.kind not in "OTV":
+            assert data_types.same(values.dtype, arrays[path]["data_type"]), path
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_digests_are_those_of_other_readers(zkit, sources, name):
+    source = sources(name)
+    got = zkit.digests(source.path)
+    wrong = {path: got.get(path) for path, want in source.digests.items() if got.get(path) != want}
+    assert wrong == {}
+    assert len(got) == len(source.digests)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("zarr_format", FORMATS)
+@pytest.mark.parametrize("name", SOUND)
+def test_a_copy_is_faithful_or_clearly_refused(zkit, sources, tmp_path, name, zarr_format, codec):
+    source, destination = sources(name), tmp_path / "copy.zarr"
+    outcome = zkit(
+        "recompress",
+        source.path,
+        destination,
+        "--zarr-format",
+        zarr_format,
+        "--codec",
+        codec,
+        "--verify",
+        "full",
+    )
+    if outcome.code != 0:
+        assert_refusal(outcome, tmp_path, REFUSALS.get((name, zarr_format)))
+        return
+    copies.assert_faithful(source, destination, zarr_format=zarr_format, codec=codec)
+
+
+def test_objects_whose_decoding_runs_code_are_refused_by_name(zkit, generated):
+    outcome = zkit("digest", generated["v2_refused"], "--format", "json")
+    arrays = {array["path"].strip("/"): array for array in outcome.json()["arrays"]}
+    assert outcome.code in (1, 3)
+    for codec in ("pickle", "json2", "msgpack2", "categorize"):
+        assert arrays[codec]["sha256"] is None and codec in arrays[codec]["error"]
+    folder, version = oracle.array_folders(generated["v2_refused"])["/sound"]
+    assert arrays["sound"]["sha256"] == oracle.digest(oracle.values(folder, version))
+
+
+def test_arrays_that_cannot_be_decoded_are_copied_byte_for_byte_and_named(zkit, generated, tmp_path):
+    store, copy = generated["v2_refused"], tmp_path / "copy.zarr"
+    outcome = zkit("recompress", store, copy, "--zarr-format", "keep")
+    assert outcome.code == 0, outcome.err
+    for codec in ("pickle", "json2", "msgpack2", "categorize"):
+        assert codec in outcome.err + outcome.stdout.decode()
+        for chunk in (store / codec).iterdir():
+            if not chunk.name.startswith("."):
+                assert (copy / codec / chunk.name).read_bytes() == chunk.read_bytes()

@@ -1,0 +1,76 @@
+//! Children: one place that starts them, names them when they fail, and says what is going on.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+
+/// Prints one line for the person who waits.
+#[expect(clippy::print_stderr, reason = "the one place where xtask talks")]
+pub(crate) fn say(line: &str) {
+    eprintln!("{line}");
+}
+
+/// Runs `work` under a heading, and says how long it took.
+pub(crate) fn step<T>(title: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    say(&format!("\n== {title}"));
+    let started = Instant::now();
+    let result = work().with_context(|| title.to_owned())?;
+    say(&format!("== {title}: {:.1} s", started.elapsed().as_secs_f64()));
+    Ok(result)
+}
+
+/// Returns the repository's root.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_path_buf).unwrap_or_default()
+}
+
+/// Returns where cargo builds to: `CARGO_TARGET_DIR`, else `target`.
+pub(crate) fn target() -> PathBuf {
+    let named = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    root().join(named.unwrap_or_else(|| PathBuf::from("target")))
+}
+
+/// Returns a command that runs the cargo which started xtask, in the repository's root.
+pub(crate) fn cargo<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(arguments).current_dir(root());
+    command
+}
+
+/// Runs a command to its end; an error names it and how it ended.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    let shown = show(command);
+    let status = command.status().with_context(|| format!("could not start `{shown}`"))?;
+    if !status.success() {
+        bail!("`{shown}`: {status}");
+    }
+    Ok(())
+}
+
+fn show(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ")
+}
+
+/// Builds the `zkit` binary and returns its path.
+pub(crate) fn build_zkit(profile: Profile) -> Result<PathBuf> {
+    let (flags, folder): (&[&str], _) = match profile {
+        Profile::Dev => (&[], "debug"),
+        Profile::Release => (&["--release"], "release"),
+    };
+    run(cargo(["build", "--locked", "--package", "zkit", "--bin", "zkit"]).args(flags))?;
+    Ok(target().join(folder).join(format!("zkit{}", std::env::consts::EXE_SUFFIX)))
+}
+
+/// Which build of `zkit`.
+#[derive(Clone, Copy)]
+pub(crate) enum Profile {
+    /// What `cargo test` has built already.
+    Dev,
+    /// What users run, and what is measured.
+    Release,
+}
