@@ -37,7 +37,10 @@ pub(crate) fn zkit() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_zkit"));
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
-        if ["AWS_", "GOOGLE_", "AZURE_", "ZKIT_", "CLICOLOR"].iter().any(|prefix| text.starts_with(prefix)) {
+        if ["AWS_", "GOOGLE_", "AZURE_", "ZKIT_", "CLICOLOR", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"]
+            .iter()
+            .any(|prefix| text.starts_with(prefix))
+        {
             command.env_remove(&name);
         }
     }

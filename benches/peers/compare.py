@@ -107,15 +107,21 @@ def run(options, source, work):
     return results
 
 
+def processor_name():
+    try:
+        lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.split(": ")[1] for line in lines if line.startswith("model name")]
+    return names[0].strip() if names else platform.machine()
+
+
 def table(options, results, source):
-    processor = next(
-        (line.split(": ")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")),
-        platform.machine(),
-    )
+    processor = processor_name()
     decoded = len(maps.VARIABLES) * options.steps * maps.LATITUDES * maps.LONGITUDES * 4
     lines = [
-        f"{decoded / 1e9:.2f} GB decoded, {stored_bytes(source) / 1e6:.0f} MB stored; medians of {options.rounds} interleaved runs, page cache warm; "
-        f"{os.cpu_count()} cores of {processor}",
+        f"{decoded / 1e9:.2f} GB decoded, {stored_bytes(source) / 1e6:.0f} MB stored; "
+        f"medians of {options.rounds} interleaved runs, page cache warm; {os.cpu_count()} cores of {processor}",
         "",
     ]
     for task in options.tasks:

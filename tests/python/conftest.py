@@ -41,14 +41,12 @@ class Zkit:
     path: pathlib.Path
 
     def environment(self, **extra):
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(("AWS_", "GOOGLE_", "AZURE_", "ZKIT_"))}
-        return {
-            **kept,
-            "NO_COLOR": "1",
-            "GCE_METADATA_HOST": "127.0.0.1:9",
-            "AWS_EC2_METADATA_DISABLED": "true",
-            **extra,
-        }
+        def is_foreign(name):
+            return name.startswith(("AWS_", "GOOGLE_", "AZURE_", "ZKIT_")) or name.lower().endswith("_proxy")
+
+        kept = {name: value for name, value in os.environ.items() if not is_foreign(name)}
+        offline = {"GCE_METADATA_HOST": "127.0.0.1:9", "AWS_EC2_METADATA_DISABLED": "true"}
+        return {**kept, **offline, "NO_COLOR": "1", "LC_ALL": "C.UTF-8", **extra}
 
     def __call__(self, *args, timeout=60.0, cwd=None, **env):
         outcome = measure.run([self.path, *args], timeout=timeout, cwd=cwd, env=self.environment(**env))

@@ -247,16 +247,19 @@ def v2_objects(root):
         compressor=numcodecs.Zstd(3),
         fill="",
     )
+
+
+def v2_ragged(root):
     ragged = [np.arange(n, dtype="<i4") for n in (1, 4, 0, 7)]
     v2(
-        root / "ragged_i4",
+        root / "i4",
         objects(ragged),
         filters=[numcodecs.VLenArray("<i4")],
         compressor=numcodecs.Zstd(3),
         fill=None,
     )
     ragged = [np.arange(n, dtype="<f8") / 3 for n in (2, 0, 5)]
-    v2(root / "ragged_f8", objects(ragged), filters=[numcodecs.VLenArray("<f8")], fill=None)
+    v2(root / "f8", objects(ragged), filters=[numcodecs.VLenArray("<f8")], fill=None)
 
 
 def v2_refused(root):

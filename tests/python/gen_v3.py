@@ -274,6 +274,11 @@ def v3_layouts(root):
     )
 
 
+def replace_fill(folder, fill):
+    metadata = json.loads((folder / "zarr.json").read_text())
+    gen_v2.write_json(folder / "zarr.json", {**metadata, "fill_value": fill})
+
+
 def v3_fill_values(root):
     half = slice(0, 5)
     for dtype, fill in (
@@ -302,9 +307,7 @@ def v3_fill_values(root):
         dimension_names=("y", "x"),
         attributes={"_FillValue": "AAAAAAAA+H8="},
     )
-    for name, bits in (("payload_f4", "0x7fc00001"), ("signalling_f4", "0x7fa00001")):
-        v3(root, name, weather(), fill=np.float32("nan"), write=half)
-        file = root / name / "zarr.json"
-        gen_v2.write_json(file, {**json.loads(file.read_text()), "fill_value": bits})
+    v3(root, "payload_f4", weather(), fill=np.float32("nan"), write=half)
+    replace_fill(root / "payload_f4", "0x7fc00001")
     payload = np.frombuffer(struct.pack("<91I", *(0x7FC00000 + i for i in range(91))), "<f4").reshape(SHAPE)
     v3(root, "payload_values", payload, compressors=ZstdCodec())

@@ -33,7 +33,9 @@ def expected_arrays(case):
 
 
 def expected_digests(case):
-    return {node_path(name): value for name, value in case["expected"].get("values_checksum", {}).items() if value}
+    """{path: the digests that count as right}: one, or one for each reader where they disagree."""
+    known = {node_path(name): value for name, value in case["expected"].get("values_checksum", {}).items() if value}
+    return {path: set(value.values()) if isinstance(value, dict) else {value} for path, value in known.items()}
 
 
 def reads_arrays(case):
@@ -75,9 +77,9 @@ def wrong_in_digest(case, document):
         got = arrays.get(path)
         if got is None:
             yield f"digest {path}: missing"
-        elif got["sha256"] != want:
+        elif got["sha256"] not in want:
             dtype = case["expected"]["arrays"].get(path.strip("/") or "/", {}).get("dtype", "?")
-            yield f"digest {path} ({dtype}): {got['sha256'] or got['error']}, expected {want[:12]}"
+            yield f"digest {path} ({dtype}): {got['sha256'] or got['error']}, expected {str(want)[:12]}"
 
 
 def wrong_kind(case, document):

@@ -94,7 +94,8 @@ def test_foreign_stores_are_refused_by_name(zkit, tmp_path, name):
 
 def test_unknown_attributes_and_big_numbers_survive(zkit, copy_of, tmp_path):
     store = copy_of("ostia_sst.zarr")
-    odd = '{"_ARRAY_DIMENSIONS": ["lat"], "big": 18446744073709551617, "small": 1e-320, "text": "a\\u0000b", "b": 1, "a": 2}'
+    odd = '{"_ARRAY_DIMENSIONS": ["lat"], "big": 18446744073709551617, "small": 1e-320, "text": "a\\u0000b"'
+    odd += ', "b": 1, "a": 2}'
     (store / "lat" / ".zattrs").write_text(odd)
     (store / ".zmetadata").unlink()
     for zarr_format in FORMATS:

@@ -39,6 +39,7 @@ def server():
 
 def upload(port):
     import boto3
+    from botocore.config import Config
 
     client = boto3.client(
         "s3",
@@ -46,6 +47,7 @@ def upload(port):
         region_name="us-east-1",
         aws_access_key_id="t",
         aws_secret_access_key=SECRET,
+        config=Config(proxies={}),
     )
     for name in STORES:
         for file in (p for p in (FIXTURES / name).rglob("*") if p.is_file()):
@@ -124,13 +126,13 @@ def test_consolidated_metadata_is_one_read(s3, proxy):
 def test_options_stand_in_for_the_environment(zkit, proxy):
     proxy.reset()
     options = {
-        "endpoint": f"http://127.0.0.1:{proxy.port}",
-        "access_key_id": "t",
-        "secret_access_key": SECRET,
-        "region": "us-east-1",
+        "aws_endpoint": f"http://127.0.0.1:{proxy.port}",
+        "aws_access_key_id": "t",
+        "aws_secret_access_key": SECRET,
+        "aws_region": "us-east-1",
         "allow_http": "true",
     }
-    flags = [flag for key, value in options.items() for flag in ("--storage-option", f"aws_{key}={value}")]
+    flags = [flag for key, value in options.items() for flag in ("--storage-option", f"{key}={value}")]
     outcome = zkit("digest", url("mixed_types.zarr"), *flags, "--format", "json")
     assert outcome.code == 0, outcome.err
     assert SECRET not in outcome.err

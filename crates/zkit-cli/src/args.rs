@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args, ColorChoice, ValueEnum};
 
+use zkit_core::store::StoreOptions;
+
+use crate::environment::Environment;
 use crate::memory::{self, MemoryBudget};
 use crate::values::{ArrayFilter, ArrayGlob, MemoryLimit, StorageOption, parse_duration};
 
@@ -126,6 +129,24 @@ pub struct StoreArgs {
     /// Send at most so many requests a second to remote stores.
     #[arg(long, value_name = "N")]
     pub max_requests_per_second: Option<NonZeroU32>,
+
+    /// Follow links that lead out of a local store.
+    #[arg(long)]
+    pub follow_links: bool,
+}
+
+impl StoreArgs {
+    /// Returns how to reach stores, with what the environment says.
+    pub fn store_options(&self, environment: &Environment) -> StoreOptions {
+        StoreOptions {
+            environment: environment.store_variables(),
+            options: self.storage_options.iter().map(|option| (option.key.clone(), option.value.clone())).collect(),
+            anonymous: self.anonymous,
+            timeout: self.timeout,
+            max_requests_per_second: self.max_requests_per_second,
+            follow_links: self.follow_links,
+        }
+    }
 }
 
 /// Which arrays a run is about.

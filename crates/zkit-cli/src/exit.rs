@@ -38,6 +38,12 @@ impl Exit {
         }
     }
 
+    /// Returns the one that matters more: interrupted, then incomplete, then findings.
+    #[must_use]
+    pub const fn worst(self, other: Self) -> Self {
+        if self.code() >= other.code() { self } else { other }
+    }
+
     /// Returns how a run ends that returned `error`.
     pub(crate) fn of_error(error: &anyhow::Error) -> Self {
         if error.chain().any(|cause| cause.is::<StdoutClosed>()) {

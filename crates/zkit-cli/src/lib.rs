@@ -23,6 +23,7 @@ mod rates;
 mod run;
 mod shell;
 mod signals;
+mod watchdog;
 pub mod values;
 
 pub use exit::Exit;

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -17,6 +18,7 @@ use crate::console::Console;
 use crate::errors::{Color, labelled};
 use crate::memory;
 use crate::rates::{Rates, Sample};
+use crate::watchdog::Activity;
 
 /// In which way progress is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +60,8 @@ struct Shared {
     told: Mutex<Told>,
     /// Wakes the ticker before its time, when it has to stop.
     stop: Condvar,
+    /// Whether work is under way, displayed or not.
+    working: AtomicBool,
 }
 
 /// What events have told so far.
@@ -71,15 +75,17 @@ struct Told {
 impl Progress {
     /// Returns an observer that shows nothing until it is [started](Self::start).
     pub(crate) fn new(display: Display, console: Console, color: Color) -> Self {
-        let (meter, told, stop) = (Meter::default(), Mutex::default(), Condvar::new());
+        let (meter, told, stop, working) =
+            (Meter::default(), Mutex::default(), Condvar::new(), AtomicBool::default());
         Self {
-            shared: Arc::new(Shared { meter, display, color, console, told, stop }),
+            shared: Arc::new(Shared { meter, display, color, console, told, stop, working }),
             ticker: Mutex::default(),
         }
     }
 
     /// Starts the display, unless it runs.
     pub(crate) fn start(&self) {
+        self.shared.working.store(true, Ordering::Relaxed);
         let mut ticker = lock(&self.ticker);
         let Some((first, every)) = self.shared.display.pace() else { return };
         if ticker.is_none() {
@@ -93,10 +99,28 @@ impl Progress {
 
     /// Stops the display and takes the bar away, so that what follows is not mixed with it.
     pub(crate) fn stop(&self) {
+        self.shared.working.store(false, Ordering::Relaxed);
         if let Some(ticker) = lock(&self.ticker).take() {
             lock(&self.shared.told).stopped = true;
             self.shared.stop.notify_all();
             let _ = ticker.join();
+        }
+    }
+}
+
+impl Progress {
+    /// Returns what tells a watchdog whether the run moves.
+    pub(crate) fn activity(&self) -> Activity {
+        let shared = Arc::clone(&self.shared);
+        Box::new(move || shared.working.load(Ordering::Relaxed).then(|| shared.meter.activity()))
+    }
+
+    /// Returns what says which phase the run is in.
+    pub(crate) fn phase(&self) -> impl Fn() -> String + Send + use<> {
+        let shared = Arc::clone(&self.shared);
+        move || match lock(&shared.told).phase {
+            "" => "working".to_owned(),
+            phase => phase.to_owned(),
         }
     }
 }

@@ -23,6 +23,7 @@ use crate::logging;
 use crate::output::Output;
 use crate::progress::{Display, Progress};
 use crate::signals;
+use crate::watchdog;
 
 /// The surroundings of a command.
 pub struct Shell {
@@ -135,6 +136,11 @@ impl Shell {
             cancel.cancel();
             console.line(&format!("stopping: the deadline of {} has passed", format::duration(deadline)));
         });
+    }
+
+    /// Ends the process with exit code 3 once work is under way and nothing has moved for `stall_timeout`.
+    pub fn watch_stalls(&self, stall_timeout: Duration) {
+        watchdog::watch(stall_timeout, self.progress.activity(), self.progress.phase(), self.console.clone());
     }
 
     /// Sends logs to stderr and lets signals stop the run; once a process.

@@ -48,6 +48,8 @@ pub struct Meter {
     pub bytes_encoded: Counter,
     /// Bytes written to stores.
     pub bytes_written: Counter,
+    /// Objects seen in listings.
+    pub objects_listed: Counter,
     /// Objects (chunks, shards, metadata documents) written.
     pub objects_written: Counter,
     /// Requests to remote stores.
@@ -66,6 +68,14 @@ pub struct Meter {
     pub write_time: Counter,
     /// Time spent verifying, summed over threads.
     pub verify_time: Counter,
+}
+
+impl Meter {
+    /// Returns a number that changes whenever something moves.
+    pub fn activity(&self) -> u64 {
+        let counters = [&self.arrays_done, &self.objects_listed, &self.bytes_read, &self.bytes_decoded, &self.bytes_encoded, &self.bytes_written, &self.objects_written, &self.requests];
+        counters.iter().fold(0, |sum, counter| sum.wrapping_add(counter.get()))
+    }
 }
 
 /// Something that a caller may want to show, at most a few an array.

@@ -20,3 +20,7 @@ pub mod metadata;
 pub mod hierarchy;
 pub mod kernels;
 pub mod codec;
+pub mod read;
+pub mod plan;
+pub mod engine;
+pub mod publish;

@@ -1,1 +1,154 @@
+//! `zkit digest`: the content digest of every array, whatever its chunks, codecs and Zarr version.
 
+use clap::Args;
+use serde::Serialize;
+use zkit_cli::args::{ResourceArgs, SelectArgs, StoreArgs};
+use zkit_cli::{Command, Exit, Shell};
+use zkit_core::engine::{self, Resources};
+use zkit_core::error::{Error, ErrorKind};
+use zkit_core::hierarchy::{ArrayNode, Hierarchy};
+use zkit_core::location::StoreUrl;
+use zkit_report::{Column, Document, Facts, Table, format};
+
+/// Digests the content of each array: SHA-256 over its decoded elements.
+///
+/// Equal data has equal digests whatever its chunks, codecs and Zarr version: elements in C order, little-endian,
+/// NaN payloads kept, absent chunks as the fill value.
+#[derive(Debug, Args)]
+pub struct DigestArgs {
+    /// Path or URL of the store.
+    store: StoreUrl,
+
+    /// Paths of arrays; all of them where none is given.
+    arrays: Vec<String>,
+
+    /// Digest arrays of which no chunk was ever written, too, however large.
+    ///
+    /// Without it, such arrays of more than 64 MiB are named and left out: hours would go into fill values.
+    #[arg(long)]
+    unwritten: bool,
+
+    #[command(flatten)]
+    select: SelectArgs,
+    #[command(flatten)]
+    resources: ResourceArgs,
+    #[command(flatten)]
+    access: StoreArgs,
+}
+
+/// Arrays without a single chunk are left out beyond this decoded size.
+const LARGE_UNWRITTEN_BYTES: u64 = 64 << 20;
+
+/// The command.
+#[derive(Debug)]
+pub struct Digest;
+
+/// The JSON output, version 1.
+#[derive(Debug, Serialize)]
+struct Output {
+    schema_version: u32,
+    store: String,
+    complete: bool,
+    arrays: Vec<ArrayOutput>,
+}
+
+#[derive(Debug, Serialize)]
+struct ArrayOutput {
+    path: String,
+    shape: Option<Vec<u64>>,
+    data_type: Option<String>,
+    sha256: Option<String>,
+    error: Option<String>,
+}
+
+impl Command for Digest {
+    const NAME: &'static str = "digest";
+    type Args = DigestArgs;
+
+    fn run(args: &DigestArgs, shell: &Shell) -> anyhow::Result<Exit> {
+        shell.stop_after(args.resources.deadline);
+        shell.watch_stalls(args.access.stall_timeout);
+        let hierarchy = Hierarchy::open(&args.store, &args.access.store_options(shell.environment()))?;
+        let store = hierarchy.readable_store()?;
+        let filter = args.select.filter();
+        let arrays: Vec<&ArrayNode> = hierarchy.select(&args.arrays)?.into_iter().filter(|array| filter.takes(&array.path)).collect();
+        let resources = Resources { memory_bytes: args.resources.memory_budget().bytes, jobs: args.resources.jobs().get() };
+        let (arrays, unwritten) = if args.unwritten { (arrays, Vec::new()) } else { engine::split_unwritten(store, arrays, LARGE_UNWRITTEN_BYTES)? };
+        let digests = engine::digest(store, &arrays, resources, shell.observer(), shell.cancel())?;
+        shell.cancel().check()?;
+
+        let mut exit = if hierarchy.unreadable { Exit::Incomplete } else { Exit::Done };
+        let mut outputs: Vec<ArrayOutput> = Vec::with_capacity(arrays.len());
+        for (array, digest) in arrays.iter().zip(digests) {
+            exit = exit.worst(digest.as_ref().map_or_else(exit_of, |_| Exit::Done));
+            outputs.push(ArrayOutput {
+                path: array.path.clone(),
+                shape: Some(array.metadata.shape().to_vec()),
+                data_type: Some(array.metadata.data_type.to_string()),
+                sha256: digest.as_ref().ok().map(|digest| digest.iter().map(|byte| format!("{byte:02x}")).collect()),
+                error: digest.err().map(|error| error.one_line()),
+            });
+        }
+        for array in unwritten {
+            exit = exit.worst(Exit::Incomplete);
+            outputs.push(left_out(array));
+        }
+        if args.arrays.is_empty() {
+            let broken = broken_nodes(&hierarchy);
+            exit = exit.worst(if broken.is_empty() { Exit::Done } else { Exit::Findings });
+            outputs.extend(broken);
+        }
+        outputs.sort_by(|a, b| a.path.cmp(&b.path));
+        let output = Output { schema_version: 1, store: hierarchy.url.clone(), complete: exit != Exit::Incomplete, arrays: outputs };
+        shell.emit(&document(&output), &output)?;
+        Ok(exit)
+    }
+}
+
+/// Returns what is said of an array that holds nothing but fill values.
+fn left_out(array: &ArrayNode) -> ArrayOutput {
+    let size = array.metadata.decoded_bytes().map_or_else(|| "too much to count".to_owned(), format::bytes);
+    ArrayOutput {
+        path: array.path.clone(),
+        shape: Some(array.metadata.shape().to_vec()),
+        data_type: Some(array.metadata.data_type.to_string()),
+        sha256: None,
+        error: Some(format!("no chunk was ever written: {size} of fill values; pass --unwritten to digest them")),
+    }
+}
+
+/// Corrupt bytes are a finding; what could not be read or decoded leaves the answer incomplete.
+fn exit_of(error: &Error) -> Exit {
+    match error.kind() {
+        ErrorKind::Corrupt => Exit::Findings,
+        kind => Exit::from(kind),
+    }
+}
+
+/// Returns the nodes whose metadata is so broken that they are no arrays to zkit.
+fn broken_nodes(hierarchy: &Hierarchy) -> Vec<ArrayOutput> {
+    let broken = hierarchy.broken_nodes().into_iter();
+    broken.map(|defect| ArrayOutput { path: defect.path.clone(), shape: None, data_type: None, sha256: None, error: Some(defect.message.clone()) }).collect()
+}
+
+fn document(output: &Output) -> Document {
+    let mut table = Table::new([Column::left("array"), Column::left("shape"), Column::left("data type"), Column::left("sha256").wraps()]);
+    let mut failed = 0;
+    for array in &output.arrays {
+        let shape = array.shape.as_deref().map(format::shape).unwrap_or_default();
+        let digest = array.sha256.clone().unwrap_or_else(|| {
+            failed += 1;
+            format!("error: {}", array.error.as_deref().unwrap_or_default())
+        });
+        table.row([array.path.clone(), shape, array.data_type.clone().unwrap_or_default(), digest]);
+    }
+    let mut facts = Facts::new();
+    facts.fact("store", &output.store);
+    facts.fact("arrays", format::count(output.arrays.len() as u64));
+    if failed > 0 {
+        facts.fact("without digest", format::count(failed));
+    }
+    let mut document = Document::new();
+    document.facts(facts).table(table);
+    document
+}

@@ -137,19 +137,28 @@ impl Chain {
         }
     }
 
-    /// Returns the position of the shard codec, if there is one.
-    pub(super) fn shard_step(&self) -> Option<usize> {
-        (0..self.len()).find(|&step| self.shard_at(step).is_some())
-    }
-
     /// Returns the shard codec, if chunks are shards whose bytes lie in the object as they are.
     pub fn shard(&self) -> Option<&ShardCodec> {
         self.steps.last().and_then(|_| self.shard_at(self.len() - 1)).filter(|_| self.len() == 1)
     }
 
-    /// Returns how many bytes lie in front of a step, where that is fixed.
-    pub(super) fn size_at(&self, boundary: usize) -> Option<usize> {
-        self.sizes[boundary]
+    /// Checks that every step behind a boundary can be undone; the error names the codec that cannot.
+    pub fn can_decode_to(&self, boundary: usize) -> Result<(), String> {
+        self.steps[boundary..].iter().try_for_each(|step| match &step.kind {
+            Kind::Unknown => Err(format!("zkit does not decode the codec `{}`", step.spec)),
+            Kind::Shard(shard) => shard.inner().can_decode_to(0),
+            _ => Ok(()),
+        })
+    }
+
+    /// Checks that every step behind a boundary can be done; the error names the codec that cannot.
+    pub fn can_encode_from(&self, boundary: usize) -> Result<(), String> {
+        self.steps[boundary..].iter().try_for_each(|step| match &step.kind {
+            Kind::Shard(shard) => shard.inner().can_encode_from(0),
+            Kind::Compress if compress::can_encode(&step.spec) => Ok(()),
+            Kind::Transpose { .. } | Kind::Swap(_) | Kind::Checksum | Kind::Vlen => Ok(()),
+            _ => Err(format!("zkit does not write the codec `{}`", step.spec)),
+        })
     }
 
     /// Decodes a chunk into canonical elements in C order; `dst` has exactly [`Self::decoded_bytes`].

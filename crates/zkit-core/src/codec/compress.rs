@@ -105,6 +105,15 @@ pub(super) fn decode_bounded(spec: &CodecSpec, src: &[u8], limit: u64, out: &mut
     }
 }
 
+/// Returns whether [`encode`] knows the codec.
+pub(super) fn can_encode(spec: &CodecSpec) -> bool {
+    match spec {
+        CodecSpec::Blosc(blosc) => blosc_params(blosc).is_ok(),
+        CodecSpec::Zstd { .. } | CodecSpec::Gzip(_) | CodecSpec::Zlib(_) | CodecSpec::Lz4 | CodecSpec::Shuffle(_) => true,
+        _ => false,
+    }
+}
+
 /// Appends the encoding of `src` to `out`.
 pub(super) fn encode(spec: &CodecSpec, src: &[u8], out: &mut Vec<u8>, scratch: &mut Scratch) -> Result<(), CodecError> {
     match spec {

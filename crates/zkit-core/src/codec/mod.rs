@@ -19,7 +19,7 @@ mod variable;
 pub use chain::Chain;
 pub use error::CodecError;
 pub use facts::{FrameFacts, HEAD_BYTES, frame_facts};
-pub use recode::{Recoder, recodable_prefix};
+pub use recode::{Cost, Recoder};
 pub use scratch::Scratch;
 pub use shard::{InnerPlace, ShardCodec, ShardIndex};
 pub use variable::VariableElements;

@@ -1,9 +1,36 @@
 //! From one chain's bytes to another's, undoing only what differs.
 
+use std::time::{Duration, Instant};
+
 use super::chain::Chain;
 use super::error::CodecError;
 use super::scratch::Scratch;
 use super::shard::{ShardCodec, ShardWriter};
+
+/// What recoding a chunk cost.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Cost {
+    /// Bytes decoded, and encoded again.
+    pub bytes: u64,
+    /// Time spent decoding.
+    pub decode: Duration,
+    /// Time spent encoding.
+    pub encode: Duration,
+}
+
+impl Cost {
+    fn of(bytes: usize, started: Instant, decoded: Instant) -> Self {
+        Self { bytes: bytes as u64, decode: decoded - started, encode: decoded.elapsed() }
+    }
+}
+
+impl std::ops::AddAssign for Cost {
+    fn add_assign(&mut self, other: Self) {
+        self.bytes += other.bytes;
+        self.decode += other.decode;
+        self.encode += other.encode;
+    }
+}
 
 /// Two chains for the same chunk, and how far they agree.
 #[derive(Debug)]
@@ -15,7 +42,7 @@ pub struct Recoder {
 }
 
 /// Returns how many steps two chains have in common from the start.
-pub fn recodable_prefix(source: &Chain, target: &Chain) -> usize {
+fn recodable_prefix(source: &Chain, target: &Chain) -> usize {
     if source.shape() != target.shape() || source.decoded_bytes() != target.decoded_bytes() {
         return 0;
     }
@@ -34,6 +61,12 @@ impl Recoder {
         self.prefix == self.source.len() && self.prefix == self.target.len()
     }
 
+    /// Checks that every step that differs can be undone and done; the error names the codec that cannot.
+    pub fn check(&self) -> Result<(), String> {
+        self.source.can_decode_to(self.prefix)?;
+        self.target.can_encode_from(self.prefix)
+    }
+
     /// Returns the source's chain.
     pub fn source(&self) -> &Chain {
         &self.source
@@ -44,13 +77,13 @@ impl Recoder {
         &self.target
     }
 
-    /// Recodes one chunk into `out`, which is cleared; returns the bytes at the boundary, decoded of the one
-    /// and encoded to the other. Elements without fixed size may take `limit` bytes.
-    pub fn recode(&self, scratch: &mut Scratch, encoded: &[u8], limit: u64, out: &mut Vec<u8>) -> Result<u64, CodecError> {
+    /// Recodes one chunk into `out`, which is cleared, and returns what it cost. Elements without fixed size may
+    /// take `limit` bytes.
+    pub fn recode(&self, scratch: &mut Scratch, encoded: &[u8], limit: u64, out: &mut Vec<u8>) -> Result<Cost, CodecError> {
         out.clear();
         if self.is_copy() {
             out.extend_from_slice(encoded);
-            return Ok(encoded.len() as u64);
+            return Ok(Cost::default());
         }
         if let Some((source, target)) = self.source.shard_at(self.prefix).zip(self.target.shard_at(self.prefix))
             && source.is_cut_like(target)
@@ -58,33 +91,36 @@ impl Recoder {
             return self.recode_shard(source, target, scratch, encoded, limit, out);
         }
         let variable_apart = self.source.decoded_bytes().is_none() && self.prefix == 0;
+        let started = Instant::now();
         if variable_apart {
             let elements = self.source.decode_variable(scratch, encoded, limit)?;
+            let decoded = Instant::now();
             self.target.encode_variable(scratch, &elements, out)?;
-            return Ok(elements.memory_bytes() as u64);
+            return Ok(Cost::of(elements.memory_bytes(), started, decoded));
         }
         let mut between = scratch.take_buffer();
         let result = self.source.decode_to(self.prefix, scratch, encoded, limit, &mut between);
+        let decoded = Instant::now();
         let result = result.and_then(|()| self.target.encode_from(self.prefix, scratch, &between, out));
-        let bytes = between.len() as u64;
+        let cost = Cost::of(between.len(), started, decoded);
         scratch.give_back(between);
-        result.map(|()| bytes)
+        result.map(|()| cost)
     }
 
     /// Recodes inner chunks one by one; absent ones stay absent.
-    fn recode_shard(&self, source: &ShardCodec, target: &ShardCodec, scratch: &mut Scratch, encoded: &[u8], limit: u64, out: &mut Vec<u8>) -> Result<u64, CodecError> {
+    fn recode_shard(&self, source: &ShardCodec, target: &ShardCodec, scratch: &mut Scratch, encoded: &[u8], limit: u64, out: &mut Vec<u8>) -> Result<Cost, CodecError> {
         let mut shard = scratch.take_buffer();
         let mut assembled = scratch.take_buffer();
         let result = self.source.decode_to(self.prefix + 1, scratch, encoded, limit, &mut shard);
         let result = result.and_then(|()| recode_inner(source, target, scratch, &shard, limit, &mut assembled));
-        let result = result.and_then(|bytes| self.target.encode_from(self.prefix + 1, scratch, &assembled, out).map(|()| bytes));
+        let result = result.and_then(|cost| self.target.encode_from(self.prefix + 1, scratch, &assembled, out).map(|()| cost));
         scratch.give_back(shard);
         scratch.give_back(assembled);
         result
     }
 }
 
-fn recode_inner(source: &ShardCodec, target: &ShardCodec, scratch: &mut Scratch, shard: &[u8], limit: u64, out: &mut Vec<u8>) -> Result<u64, CodecError> {
+fn recode_inner(source: &ShardCodec, target: &ShardCodec, scratch: &mut Scratch, shard: &[u8], limit: u64, out: &mut Vec<u8>) -> Result<Cost, CodecError> {
     out.clear();
     let index = source.index_of(scratch, shard)?;
     let (from, to) = (source.inner(), target.inner());
@@ -93,24 +129,25 @@ fn recode_inner(source: &ShardCodec, target: &ShardCodec, scratch: &mut Scratch,
     let mut between = scratch.take_buffer();
     let mut recoded = scratch.take_buffer();
     let mut writer = ShardWriter::new(target, out);
-    let mut bytes = 0;
+    let mut cost = Cost::default();
     for (position, place) in index.0.iter().enumerate() {
         let Some(place) = place else { continue };
         let encoded = ShardCodec::inner_bytes(shard, place);
         if same {
-            bytes += encoded.len() as u64;
             writer.push(position, encoded);
             continue;
         }
         let inner = scratch.inner();
         match from.shard_at(prefix).zip(to.shard_at(prefix)) {
             Some((from_shard, to_shard)) if from_shard.is_cut_like(to_shard) && prefix + 1 == from.len() && prefix + 1 == to.len() => {
-                bytes += recode_inner(from_shard, to_shard, inner, encoded, limit, &mut recoded)?;
+                cost += recode_inner(from_shard, to_shard, inner, encoded, limit, &mut recoded)?;
             }
             _ => {
+                let started = Instant::now();
                 from.decode_to(prefix, inner, encoded, limit, &mut between)?;
-                bytes += between.len() as u64;
+                let decoded = Instant::now();
                 to.encode_from(prefix, inner, &between, &mut recoded)?;
+                cost += Cost::of(between.len(), started, decoded);
             }
         }
         writer.push(position, &recoded);
@@ -118,5 +155,5 @@ fn recode_inner(source: &ShardCodec, target: &ShardCodec, scratch: &mut Scratch,
     writer.finish(scratch)?;
     scratch.give_back(between);
     scratch.give_back(recoded);
-    Ok(bytes)
+    Ok(cost)
 }

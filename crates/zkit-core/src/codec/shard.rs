@@ -181,6 +181,49 @@ impl ShardCodec {
         result
     }
 
+    /// Decodes a box of a shard into `run`, without gaps and in C order; only inner chunks that it touches are
+    /// decoded, each by `decode_part`, which may decode parts of them.
+    #[expect(clippy::too_many_arguments, reason = "the box, its bytes and where they go")]
+    pub(crate) fn decode_box(
+        &self,
+        scratch: &mut Scratch,
+        shard: &[u8],
+        start: &[usize],
+        shape: &[usize],
+        fill: &[u8],
+        run: &mut [u8],
+        decode_part: impl Fn(&Chain, &mut Scratch, &[u8], &[usize], &[usize], &[u8], &mut [u8]) -> Result<(), CodecError>,
+    ) -> Result<(), CodecError> {
+        let item = self.item_bytes.unwrap_or(1);
+        let index = self.index_of(scratch, shard)?;
+        let run_strides = c_strides(shape, item);
+        let outside = |error: crate::kernels::copy::OutOfBounds| CodecError::corrupt(CODEC, error.to_string());
+        let ranges: Vec<_> = (0..shape.len())
+            .map(|d| {
+                let inner = self.inner_shape[d];
+                (start[d] / inner) as u64..((start[d] + shape[d]).div_ceil(inner)) as u64
+            })
+            .collect();
+        let mut part = scratch.take_buffer();
+        let inner_scratch = scratch.inner();
+        let result = crate::grid::for_each_index(&ranges, |chunk| {
+            let position = chunk.iter().zip(&self.counts).fold(0, |flat, (&at, &count)| flat * count + at);
+            let origin = |d: usize| crate::units::saturating_usize(chunk[d]) * self.inner_shape[d];
+            let from: Vec<usize> = (0..shape.len()).map(|d| start[d].max(origin(d)) - origin(d)).collect();
+            let lengths: Vec<usize> = (0..shape.len()).map(|d| (start[d] + shape[d]).min(origin(d) + self.inner_shape[d]) - origin(d) - from[d]).collect();
+            let offset = (0..shape.len()).map(|d| (origin(d) + from[d] - start[d]) * run_strides[d].unsigned_abs()).sum();
+            let layout = Strided { offset, strides: &run_strides };
+            let Some(place) = &index.0[crate::units::saturating_usize(position)] else {
+                return fill_strided(fill, &lengths, run, layout).map_err(outside);
+            };
+            part.resize(lengths.iter().product::<usize>() * item, 0);
+            decode_part(&self.inner, inner_scratch, Self::inner_bytes(shard, place), &from, &lengths, fill, &mut part)?;
+            copy_strided(item, &lengths, &part, Strided { offset: 0, strides: &c_strides(&lengths, item) }, run, layout).map_err(outside)
+        });
+        scratch.give_back(part);
+        result
+    }
+
     /// Decodes a shard of elements without fixed size.
     pub(super) fn decode_variable(&self, scratch: &mut Scratch, shard: &[u8], limit: u64) -> Result<VariableElements, CodecError> {
         let index = self.index_of(scratch, shard)?;

@@ -1,5 +1,17 @@
-//! Work over chunks: running a plan, digesting arrays, surveying what is stored.
+//! Work over chunks: running a plan, digesting and comparing arrays, surveying what is stored.
 
+mod compare;
+mod copy;
+mod digest;
+mod lanes;
 mod survey;
+mod verify;
 
-pub use survey::{ArraySurvey, SurveyDepth, survey};
+pub use compare::{Difference, Pair, compare};
+pub use copy::{absent_bytes, run_copy};
+pub use digest::{Sha256Digest, digest, split_unwritten};
+pub use lanes::Resources;
+pub use survey::{
+    ArraySurvey, BloscFrames, Frames, Keys, Listing, ShardIndexes, SizeTally, StoredChunk, SurveyDepth, Tally, ZstdFrames, survey,
+};
+pub use verify::{Verified, Verify, verify};

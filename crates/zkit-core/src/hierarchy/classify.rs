@@ -44,7 +44,7 @@ pub(super) fn file(path: &Path) -> Result<Classified> {
         let note = Some(("pointer-file", "a pointer of git-lfs, not the store itself; fetch the data first".to_owned()));
         return Ok(Classified { kind: StoreKind::Unknown, container: Container::File, note });
     }
-    if head.trim_ascii_start().first() == Some(&b'{') && size <= MAX_DOCUMENT_BYTES {
+    if matches!(head.trim_ascii_start().first(), Some(b'{' | b'[')) && size <= MAX_DOCUMENT_BYTES {
         file.seek(SeekFrom::Start(0)).map_err(failed)?;
         let mut text = Vec::new();
         file.take(MAX_DOCUMENT_BYTES).read_to_end(&mut text).map_err(failed)?;
@@ -55,8 +55,12 @@ pub(super) fn file(path: &Path) -> Result<Classified> {
     Ok(unknown(Container::File, "a file of no kind that zkit knows; a Zarr store is a directory or a zip file"))
 }
 
-/// Source: kerchunk's specification, "References"; versions 0 (a flat object) and 1 (`refs`).
+/// Source: kerchunk's specification, "References"; versions 0 (a flat object) and 1 (`refs`). `scan_grib` writes a
+/// list of them, one a message.
 fn is_kerchunk_json(document: &Json) -> bool {
+    if let Some(sets) = document.as_array() {
+        return !sets.is_empty() && sets.iter().all(|set| set.as_object().is_some() && is_kerchunk_json(set));
+    }
     let Some(object) = document.as_object() else { return false };
     if object.get("refs").and_then(Json::as_object).is_some() {
         return true;

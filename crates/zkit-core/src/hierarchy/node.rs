@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::error::{Error, ErrorKind, Result};
 use crate::metadata::{ArrayMetadata, Defect, Json, Object, ZarrFormat};
 use crate::store::Store;
 
@@ -157,6 +158,55 @@ impl Hierarchy {
     pub fn array(&self, path: &str) -> Option<&ArrayNode> {
         let path = format!("/{}", path.trim_matches('/'));
         self.arrays.iter().find(|array| array.path == path)
+    }
+
+    /// Returns the bytes behind the hierarchy, or why there are none that zkit reads.
+    pub fn readable_store(&self) -> Result<&Store> {
+        self.store.as_ref().ok_or_else(|| {
+            let what = match (self.kind, self.container) {
+                (StoreKind::Zarr, Container::Zip) => "a zip file",
+                (StoreKind::Zarr, _) => "a Zarr store",
+                (StoreKind::N5, _) => "an N5 container",
+                (StoreKind::KerchunkJson | StoreKind::KerchunkParquet, _) => "a set of kerchunk references",
+                (StoreKind::Icechunk, _) => "an Icechunk repository",
+                (StoreKind::Unknown, _) => "not a Zarr store",
+            };
+            let error = Error::new(ErrorKind::Unsupported, format!("could not read the arrays of {}: it is {what}", self.url));
+            match (self.kind, self.container) {
+                (StoreKind::Zarr, Container::Zip) => error.with_hint("unpack it and name the directory"),
+                (StoreKind::Unknown, _) => error.with_hint("run `zkit inspect` on it to see what was found"),
+                _ => error.with_hint("open it with its own library and write a Zarr store"),
+            }
+        })
+    }
+
+    /// Returns the defects of nodes that are so broken that they are neither arrays nor groups here.
+    pub fn broken_nodes(&self) -> Vec<&Defect> {
+        let known: BTreeSet<&str> = self.arrays.iter().map(|array| array.path.as_str()).chain(self.groups.iter().map(|group| group.path.as_str())).collect();
+        self.defects.iter().filter(|defect| !known.contains(defect.path.as_str())).collect()
+    }
+
+    /// Returns the arrays that `paths` name, or all of them; a group's path names every array below it.
+    ///
+    /// Errors: `Usage` for a path that names none.
+    pub fn select(&self, paths: &[String]) -> Result<Vec<&ArrayNode>> {
+        if paths.is_empty() {
+            return Ok(self.arrays.iter().collect());
+        }
+        let mut selected: Vec<&ArrayNode> = Vec::new();
+        for name in paths {
+            let path = format!("/{}", name.trim_matches('/'));
+            let below = format!("{}/", path.trim_end_matches('/'));
+            let mut found = self.arrays.iter().filter(|array| array.path == path || array.path.starts_with(&below)).peekable();
+            if found.peek().is_none() {
+                let error = Error::new(ErrorKind::Usage, format!("{} has no array `{path}`", self.url));
+                return Err(error.with_hint("run `zkit inspect` to see its arrays"));
+            }
+            selected.extend(found);
+        }
+        selected.sort_by(|a, b| a.path.cmp(&b.path));
+        selected.dedup_by(|a, b| a.path == b.path);
+        Ok(selected)
     }
 
     /// Takes in a node's v3 document.

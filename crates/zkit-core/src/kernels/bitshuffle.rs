@@ -6,8 +6,14 @@
 
 use super::shuffle::{shuffle, unshuffle};
 
-/// Elements that are shuffled at once. Their byte planes pass through the scratch buffer.
-const TILE_ELEMENTS: usize = 256;
+/// Bytes of the scratch buffer, through which byte planes pass: a part of the first-level cache.
+const TILE_BYTES: usize = 8 << 10;
+
+/// Elements of a tile are a multiple of these.
+const STEP_ELEMENTS: usize = 256;
+
+/// The most elements of a tile.
+const MAX_TILE_ELEMENTS: usize = 2048;
 
 /// Gathers the bits of `src` into bit planes in `dst`; `scratch` is reused from call to call.
 ///
@@ -21,14 +27,19 @@ pub fn bit_shuffle(type_size: usize, src: &[u8], dst: &mut [u8], scratch: &mut V
     if !count.is_multiple_of(8) {
         return dst.copy_from_slice(src);
     }
-    let planes = tile_buffer(scratch, type_size);
     let mut first = 0;
     if let Some(to_rows) = vector_to_rows() {
-        while first + TILE_ELEMENTS <= count {
-            let tile = &src[first * type_size..(first + TILE_ELEMENTS) * type_size];
-            shuffle(type_size, tile, planes);
-            to_rows(planes, count / 8, first / 8, dst);
-            first += TILE_ELEMENTS;
+        for elements in tiles(type_size, count) {
+            let tile = &src[first * type_size..(first + elements) * type_size];
+            let rows = Rows { row_bytes: count / 8, at: first / 8, elements };
+            if type_size == 1 {
+                to_rows(tile, rows, dst);
+            } else {
+                let planes = grown(scratch, tile.len());
+                shuffle(type_size, tile, planes);
+                to_rows(planes, rows, dst);
+            }
+            first += elements;
         }
     }
     bit_shuffle_from(first, type_size, src, dst);
@@ -46,26 +57,42 @@ pub fn bit_unshuffle(type_size: usize, src: &[u8], dst: &mut [u8], scratch: &mut
     if !count.is_multiple_of(8) {
         return dst.copy_from_slice(src);
     }
-    let planes = tile_buffer(scratch, type_size);
     let mut first = 0;
     if let Some(from_rows) = vector_from_rows() {
-        while first + TILE_ELEMENTS <= count {
-            from_rows(src, count / 8, first / 8, planes);
-            let tile = &mut dst[first * type_size..(first + TILE_ELEMENTS) * type_size];
-            unshuffle(type_size, planes, tile);
-            first += TILE_ELEMENTS;
+        for elements in tiles(type_size, count) {
+            let tile = &mut dst[first * type_size..(first + elements) * type_size];
+            let rows = Rows { row_bytes: count / 8, at: first / 8, elements };
+            if type_size == 1 {
+                from_rows(src, rows, tile);
+            } else {
+                let planes = grown(scratch, tile.len());
+                from_rows(src, rows, planes);
+                unshuffle(type_size, planes, tile);
+            }
+            first += elements;
         }
     }
     bit_unshuffle_from(first, type_size, src, dst);
 }
 
-/// Returns room for the byte planes of one tile.
-fn tile_buffer(scratch: &mut Vec<u8>, type_size: usize) -> &mut [u8] {
-    let bytes = TILE_ELEMENTS * type_size;
-    if scratch.len() < bytes {
-        scratch.resize(bytes, 0);
+/// Yields the elements of each tile of `count`, all multiples of [`STEP_ELEMENTS`].
+fn tiles(type_size: usize, count: usize) -> impl Iterator<Item = usize> {
+    let most = (TILE_BYTES / type_size).clamp(STEP_ELEMENTS, MAX_TILE_ELEMENTS);
+    let most = most - most % STEP_ELEMENTS;
+    let mut left = count - count % STEP_ELEMENTS;
+    std::iter::from_fn(move || {
+        let elements = left.min(most);
+        left -= elements;
+        (elements > 0).then_some(elements)
+    })
+}
+
+/// Returns the first `len` bytes of `scratch`, which grows but never shrinks.
+fn grown(scratch: &mut Vec<u8>, len: usize) -> &mut [u8] {
+    if scratch.len() < len {
+        scratch.resize(len, 0);
     }
-    &mut scratch[..bytes]
+    &mut scratch[..len]
 }
 
 /// Shuffles the elements from `first` on, a multiple of 8, and copies the bytes after the last element.
@@ -120,13 +147,22 @@ fn transposed_bits(rows: [u8; 8]) -> [u8; 8] {
     x.to_le_bytes()
 }
 
-/// Turns the byte planes of a tile into rows of bits: arguments are the planes, the bytes of a row, where in
-/// each row the tile starts, and the rows.
-type ToRows = fn(&[u8], usize, usize, &mut [u8]);
+/// Where the bits of a tile lie among all rows.
+#[derive(Debug, Clone, Copy)]
+struct Rows {
+    /// Bytes of a row.
+    row_bytes: usize,
+    /// Where in each row the tile starts.
+    at: usize,
+    /// Elements of the tile.
+    elements: usize,
+}
 
-/// Turns rows of bits into the byte planes of a tile: arguments are the rows, the bytes of a row, where in each
-/// row the tile starts, and the planes.
-type FromRows = fn(&[u8], usize, usize, &mut [u8]);
+/// Turns the byte planes of a tile into rows of bits.
+type ToRows = fn(&[u8], Rows, &mut [u8]);
+
+/// Turns rows of bits into the byte planes of a tile.
+type FromRows = fn(&[u8], Rows, &mut [u8]);
 
 fn vector_to_rows() -> Option<ToRows> {
     #[cfg(target_arch = "x86_64")]
@@ -149,93 +185,119 @@ mod avx2 {
     use std::arch::x86_64::*;
 
     use super::super::registers::{from_planes, load_halves, store_halves, to_planes};
-    use super::{FromRows, TILE_ELEMENTS, ToRows};
+    use super::{FromRows, Rows, STEP_ELEMENTS, ToRows};
 
-    /// Bytes of a row that a tile covers: one register.
-    const ROW_STEP: usize = TILE_ELEMENTS / 8;
+    /// Bytes of a row that a step covers: one register.
+    const STEP_BYTES: usize = STEP_ELEMENTS / 8;
 
     pub(super) fn to_rows() -> Option<ToRows> {
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("gfni") {
             // SAFETY: the CPU has AVX2 and GFNI.
-            return Some(|planes, row_bytes, at, rows| unsafe { to_rows_gfni(planes, row_bytes, at, rows) });
+            return Some(|planes, place, rows| unsafe { to_rows_gfni(planes, place, rows) });
         }
         // SAFETY: the CPU has AVX2.
-        is_x86_feature_detected!("avx2").then_some(|planes, row_bytes, at, rows| unsafe {
-            to_rows_avx2(planes, row_bytes, at, rows);
+        is_x86_feature_detected!("avx2").then_some(|planes, place, rows| unsafe {
+            to_rows_avx2(planes, place, rows);
         })
     }
 
     pub(super) fn from_rows() -> Option<FromRows> {
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("gfni") {
             // SAFETY: the CPU has AVX2 and GFNI.
-            return Some(|rows, row_bytes, at, planes| unsafe {
-                from_rows_gfni(rows, row_bytes, at, planes)
-            });
+            return Some(|rows, place, planes| unsafe { from_rows_gfni(rows, place, planes) });
         }
         // SAFETY: the CPU has AVX2.
-        is_x86_feature_detected!("avx2").then_some(|rows, row_bytes, at, planes| unsafe {
-            from_rows_avx2(rows, row_bytes, at, planes);
+        is_x86_feature_detected!("avx2").then_some(|rows, place, planes| unsafe {
+            from_rows_avx2(rows, place, planes);
         })
     }
 
-    #[target_feature(enable = "avx2")]
-    pub(super) fn to_rows_avx2(planes: &[u8], row_bytes: usize, at: usize, rows: &mut [u8]) {
-        for (byte, plane) in planes.as_chunks::<TILE_ELEMENTS>().0.iter().enumerate() {
-            // SAFETY: `plane` is 32 * 8 bytes.
-            let elements = unsafe { load_halves::<8>(plane.as_ptr()) };
-            // register `m` holds elements `m`, `m + 8`, `m + 16` ...
-            let rows_of_byte = transpose_registers(to_planes::<8, 2>(elements));
-            store_rows(rows_of_byte, byte, row_bytes, at, rows);
+    /// Calls `step` with the offset of each step's elements in the planes and of its first row in the rows; checks
+    /// that all of them lie inside.
+    #[inline(always)]
+    fn for_each_step(planes: usize, place: Rows, rows: usize, mut step: impl FnMut(usize, usize)) {
+        let Rows { row_bytes, at, elements } = place;
+        let bytes = planes / elements;
+        assert!(bytes * 8 * row_bytes <= rows, "a row for each bit");
+        assert!(at + elements / 8 <= row_bytes, "a tile inside the row");
+        for byte in 0..bytes {
+            for index in 0..elements / STEP_ELEMENTS {
+                step(byte * elements + index * STEP_ELEMENTS, byte * 8 * row_bytes + at + index * STEP_BYTES);
+            }
         }
     }
 
     #[target_feature(enable = "avx2")]
-    pub(super) fn from_rows_avx2(rows: &[u8], row_bytes: usize, at: usize, planes: &mut [u8]) {
-        for (byte, plane) in planes.as_chunks_mut::<TILE_ELEMENTS>().0.iter_mut().enumerate() {
-            let elements = from_planes(transpose_registers(load_rows(rows, row_bytes, at, byte)));
-            // SAFETY: `plane` is 32 * 8 bytes.
-            unsafe { store_halves(elements, plane.as_mut_ptr()) };
-        }
+    pub(super) fn to_rows_avx2(planes: &[u8], place: Rows, rows: &mut [u8]) {
+        for_each_step(planes.len(), place, rows.len(), |plane, row| {
+            // SAFETY: both offsets were checked; register `m` holds elements `m`, `m + 8`, `m + 16` ...
+            unsafe {
+                let elements = to_planes::<8, 2>(load_halves::<8>(planes.as_ptr().add(plane)));
+                store_rows(transpose_registers(elements), place.row_bytes, rows.as_mut_ptr().add(row));
+            }
+        });
+    }
+
+    #[target_feature(enable = "avx2")]
+    pub(super) fn from_rows_avx2(rows: &[u8], place: Rows, planes: &mut [u8]) {
+        for_each_step(planes.len(), place, rows.len(), |plane, row| {
+            // SAFETY: both offsets were checked.
+            unsafe {
+                let elements = transpose_registers(load_rows(place.row_bytes, rows.as_ptr().add(row)));
+                store_halves(from_planes(elements), planes.as_mut_ptr().add(plane));
+            }
+        });
     }
 
     #[target_feature(enable = "avx2,gfni")]
-    pub(super) fn to_rows_gfni(planes: &[u8], row_bytes: usize, at: usize, rows: &mut [u8]) {
-        for (byte, plane) in planes.as_chunks::<TILE_ELEMENTS>().0.iter().enumerate() {
-            // SAFETY: `plane` is 32 * 8 bytes.
-            let elements = unsafe { load_halves::<8>(plane.as_ptr()) };
-            let rows_of_byte = to_planes::<8, 2>(transpose_lanes(elements));
-            store_rows(rows_of_byte, byte, row_bytes, at, rows);
-        }
+    pub(super) fn to_rows_gfni(planes: &[u8], place: Rows, rows: &mut [u8]) {
+        for_each_step(planes.len(), place, rows.len(), |plane, row| {
+            // SAFETY: both offsets were checked.
+            unsafe {
+                let elements = transpose_lanes(load_halves::<8>(planes.as_ptr().add(plane)));
+                store_rows(to_planes::<8, 2>(elements), place.row_bytes, rows.as_mut_ptr().add(row));
+            }
+        });
     }
 
     #[target_feature(enable = "avx2,gfni")]
-    pub(super) fn from_rows_gfni(rows: &[u8], row_bytes: usize, at: usize, planes: &mut [u8]) {
-        for (byte, plane) in planes.as_chunks_mut::<TILE_ELEMENTS>().0.iter_mut().enumerate() {
-            let elements = transpose_lanes(from_planes(load_rows(rows, row_bytes, at, byte)));
-            // SAFETY: `plane` is 32 * 8 bytes.
-            unsafe { store_halves(elements, plane.as_mut_ptr()) };
-        }
+    pub(super) fn from_rows_gfni(rows: &[u8], place: Rows, planes: &mut [u8]) {
+        for_each_step(planes.len(), place, rows.len(), |plane, row| {
+            // SAFETY: both offsets were checked.
+            unsafe {
+                let elements = from_planes(load_rows(place.row_bytes, rows.as_ptr().add(row)));
+                store_halves(transpose_lanes(elements), planes.as_mut_ptr().add(plane));
+            }
+        });
     }
 
+    /// Loads the same 32 bytes of eight rows.
+    ///
+    /// # Safety
+    ///
+    /// `7 * row_bytes + 32` bytes must be readable at `rows`.
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn load_rows(rows: &[u8], row_bytes: usize, at: usize, byte: usize) -> [__m256i; 8] {
+    unsafe fn load_rows(row_bytes: usize, rows: *const u8) -> [__m256i; 8] {
         let mut registers = [_mm256_setzero_si256(); 8];
         for (bit, register) in registers.iter_mut().enumerate() {
-            let row = &rows[(byte * 8 + bit) * row_bytes + at..][..ROW_STEP];
-            // SAFETY: `row` is 32 bytes.
-            *register = unsafe { _mm256_loadu_si256(row.as_ptr().cast()) };
+            // SAFETY: the caller vouches for the rows.
+            *register = unsafe { _mm256_loadu_si256(rows.add(bit * row_bytes).cast()) };
         }
         registers
     }
 
+    /// Stores what [`load_rows`] loads.
+    ///
+    /// # Safety
+    ///
+    /// `7 * row_bytes + 32` bytes must be writable at `rows`.
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn store_rows(registers: [__m256i; 8], byte: usize, row_bytes: usize, at: usize, rows: &mut [u8]) {
+    unsafe fn store_rows(registers: [__m256i; 8], row_bytes: usize, rows: *mut u8) {
         for (bit, register) in registers.iter().enumerate() {
-            let row = &mut rows[(byte * 8 + bit) * row_bytes + at..][..ROW_STEP];
-            // SAFETY: `row` is 32 bytes.
-            unsafe { _mm256_storeu_si256(row.as_mut_ptr().cast(), *register) };
+            // SAFETY: the caller vouches for the rows.
+            unsafe { _mm256_storeu_si256(rows.add(bit * row_bytes).cast(), *register) };
         }
     }
 
@@ -307,10 +369,12 @@ mod tests {
     /// A type size and bytes for it: whole groups of 8 elements and a few bytes more, or any length.
     fn cases() -> impl Strategy<Value = (usize, Vec<u8>)> {
         let type_size = prop_oneof![prop::sample::select(vec![1, 2, 4, 8, 16]), 1..=20usize, Just(255)];
-        (type_size, 0..100usize, 0..20usize).prop_flat_map(|(type_size, groups, more)| {
-            let len = groups * 8 * type_size + more;
-            (Just(type_size), prop::collection::vec(any::<u8>(), len.min(40_000)))
-        })
+        (type_size, prop_oneof![0..100usize, 250..800usize], 0..20usize).prop_flat_map(
+            |(type_size, groups, more)| {
+                let len = groups * 8 * type_size + more;
+                (Just(type_size), prop::collection::vec(any::<u8>(), len.min(20_000)))
+            },
+        )
     }
 
     proptest! {
@@ -341,20 +405,21 @@ mod tests {
         #[test]
         #[cfg(target_arch = "x86_64")]
         #[expect(unsafe_code, reason = "calls both vector forms where the CPU has them")]
-        fn avx2_and_gfni_agree(planes in prop::collection::vec(any::<u8>(), 3 * TILE_ELEMENTS)) {
+        fn avx2_and_gfni_agree(planes in prop::collection::vec(any::<u8>(), 3 * 2 * STEP_ELEMENTS)) {
             prop_assume!(is_x86_feature_detected!("avx2") && is_x86_feature_detected!("gfni"));
+            let place = Rows { row_bytes: 64, at: 0, elements: 512 };
             let (mut rows, mut twin) = (vec![0; planes.len()], vec![0; planes.len()]);
             // SAFETY: the CPU has both.
             unsafe {
-                avx2::to_rows_avx2(&planes, 32, 0, &mut rows);
-                avx2::to_rows_gfni(&planes, 32, 0, &mut twin);
+                avx2::to_rows_avx2(&planes, place, &mut rows);
+                avx2::to_rows_gfni(&planes, place, &mut twin);
             }
             prop_assert_eq!(&rows, &twin);
             let mut back = vec![0; planes.len()];
             // SAFETY: the CPU has both.
             unsafe {
-                avx2::from_rows_avx2(&rows, 32, 0, &mut back);
-                avx2::from_rows_gfni(&rows, 32, 0, &mut twin);
+                avx2::from_rows_avx2(&rows, place, &mut back);
+                avx2::from_rows_gfni(&rows, place, &mut twin);
             }
             prop_assert_eq!(&back, &planes);
             prop_assert_eq!(&twin, &planes);

@@ -5,10 +5,12 @@
 //!
 //! - [`copy`]: regions of n-dimensional arrays, copied, transposed or filled
 //! - [`swap`]: byte order
+//! - [`lz`]: LZ4 blocks, and matches of other LZ formats
 //! - [`shuffle`], [`bitshuffle`]: the filters of blosc and numcodecs
 
 pub mod bitshuffle;
 pub mod copy;
+pub mod lz;
 #[cfg(target_arch = "x86_64")]
 mod registers;
 pub mod shuffle;

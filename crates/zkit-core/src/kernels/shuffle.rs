@@ -132,20 +132,43 @@ mod avx2 {
         }
     }
 
+    /// Elements that pass through a buffer together where planes lie a power of two apart: all their lines then fall
+    /// into one set of the first-level cache, which has fewer ways than there are planes, so whole lines must be
+    /// touched at once.
+    const STAGE: usize = 512;
+
+    /// Returns whether lines of different planes of `count` bytes fall into the same sets of the first-level cache.
+    fn planes_collide(count: usize) -> bool {
+        count.is_multiple_of(4096)
+    }
+
     /// Shuffles whole steps of elements of `M` bytes; `G` is `16 / M`, the elements in 16 bytes.
     #[target_feature(enable = "avx2")]
     fn shuffle_typed<const M: usize, const G: usize>(src: &[u8], dst: &mut [u8]) -> usize {
         assert_eq!(src.len(), dst.len());
         let count = src.len() / M;
         let done = count - count % STEP;
-        for element in (0..done).step_by(STEP) {
-            // SAFETY: `element + STEP <= count`, so `STEP * M` bytes follow in `src`, and each of the `M` planes
-            // of `count` bytes in `dst` has `STEP` bytes from `element` on.
-            unsafe {
-                let planes = to_planes::<M, G>(load_halves(src.as_ptr().add(element * M)));
-                for (byte, plane) in planes.iter().enumerate() {
-                    _mm256_storeu_si256(dst.as_mut_ptr().add(byte * count + element).cast(), *plane);
+        let mut first = 0;
+        // SAFETY: `first + STEP <= count` or `first + STAGE <= count`, so that many elements follow in `src`, and
+        // each of the `M` planes of `count` bytes in `dst` has that many bytes from `first` on.
+        unsafe {
+            let (src, dst) = (src.as_ptr(), dst.as_mut_ptr());
+            if M >= 8 && planes_collide(count) {
+                let mut stage = [[0_u8; STAGE]; M];
+                while first + STAGE <= count {
+                    for step in (0..STAGE).step_by(STEP) {
+                        let stage = stage.as_mut_ptr().cast::<u8>().add(step);
+                        shuffle_step::<M, G>(src.add((first + step) * M), stage, STAGE);
+                    }
+                    for (byte, plane) in stage.iter().enumerate() {
+                        dst.add(byte * count + first).cast::<[u8; STAGE]>().write(*plane);
+                    }
+                    first += STAGE;
                 }
+            }
+            while first < done {
+                shuffle_step::<M, G>(src.add(first * M), dst.add(first), count);
+                first += STEP;
             }
         }
         done
@@ -157,18 +180,64 @@ mod avx2 {
         assert_eq!(src.len(), dst.len());
         let count = src.len() / M;
         let done = count - count % STEP;
-        for element in (0..done).step_by(STEP) {
-            let mut planes = [_mm256_setzero_si256(); M];
-            // SAFETY: `element + STEP <= count`, so each of the `M` planes of `count` bytes in `src` has `STEP`
-            // bytes from `element` on, and `STEP * M` bytes follow in `dst`.
-            unsafe {
-                for (byte, plane) in planes.iter_mut().enumerate() {
-                    *plane = _mm256_loadu_si256(src.as_ptr().add(byte * count + element).cast());
+        let mut first = 0;
+        // SAFETY: `first + STEP <= count` or `first + STAGE <= count`, so each of the `M` planes of `count` bytes in
+        // `src` has that many bytes from `first` on, and that many elements follow in `dst`.
+        unsafe {
+            let (src, dst) = (src.as_ptr(), dst.as_mut_ptr());
+            if M >= 16 && planes_collide(count) {
+                let mut stage = [[0_u8; STAGE]; M];
+                while first + STAGE <= count {
+                    for (byte, plane) in stage.iter_mut().enumerate() {
+                        *plane = src.add(byte * count + first).cast::<[u8; STAGE]>().read();
+                    }
+                    for step in (0..STAGE).step_by(STEP) {
+                        let stage = stage.as_ptr().cast::<u8>().add(step);
+                        unshuffle_step::<M>(stage, STAGE, dst.add((first + step) * M));
+                    }
+                    first += STAGE;
                 }
-                store_halves(from_planes(planes), dst.as_mut_ptr().add(element * M));
+            }
+            while first < done {
+                unshuffle_step::<M>(src.add(first), count, dst.add(first * M));
+                first += STEP;
             }
         }
         done
+    }
+
+    /// Shuffles one step of elements into planes that lie `plane_bytes` apart.
+    ///
+    /// # Safety
+    ///
+    /// `STEP * M` bytes must be readable at `src`, and `STEP` writable in each plane.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    unsafe fn shuffle_step<const M: usize, const G: usize>(src: *const u8, dst: *mut u8, plane_bytes: usize) {
+        // SAFETY: the caller vouches for all of it.
+        unsafe {
+            for (byte, plane) in to_planes::<M, G>(load_halves(src)).iter().enumerate() {
+                _mm256_storeu_si256(dst.add(byte * plane_bytes).cast(), *plane);
+            }
+        }
+    }
+
+    /// Unshuffles one step of elements from planes that lie `plane_bytes` apart.
+    ///
+    /// # Safety
+    ///
+    /// `STEP` bytes must be readable in each plane, and `STEP * M` writable at `dst`.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    unsafe fn unshuffle_step<const M: usize>(src: *const u8, plane_bytes: usize, dst: *mut u8) {
+        let mut planes = [_mm256_setzero_si256(); M];
+        // SAFETY: the caller vouches for all of it.
+        unsafe {
+            for (byte, plane) in planes.iter_mut().enumerate() {
+                *plane = _mm256_loadu_si256(src.add(byte * plane_bytes).cast());
+            }
+            store_halves(from_planes(planes), dst);
+        }
     }
 }
 
@@ -187,13 +256,19 @@ mod tests {
         planes
     }
 
+    /// Bytes of any number, or so many that planes collide in the cache.
+    fn buffers() -> impl Strategy<Value = Vec<u8>> {
+        let len = prop_oneof![3 => 0..3000usize, 1 => prop::sample::select(vec![32768, 32768 + 3, 65536, 3 * 65536 + 5])];
+        len.prop_flat_map(|len| prop::collection::vec(any::<u8>(), len))
+    }
+
     fn type_sizes() -> impl Strategy<Value = usize> {
         prop_oneof![prop::sample::select(vec![1, 2, 4, 8, 16]), 1..=255usize]
     }
 
     proptest! {
         #[test]
-        fn gathers_bytes_into_planes(type_size in type_sizes(), src in prop::collection::vec(any::<u8>(), 0..3000)) {
+        fn gathers_bytes_into_planes(type_size in type_sizes(), src in buffers()) {
             let mut planes = vec![0; src.len()];
             shuffle(type_size, &src, &mut planes);
             prop_assert_eq!(&planes, &shuffled(type_size, &src));
@@ -203,7 +278,7 @@ mod tests {
         }
 
         #[test]
-        fn vectors_and_scalars_agree(type_size in type_sizes(), src in prop::collection::vec(any::<u8>(), 0..3000)) {
+        fn vectors_and_scalars_agree(type_size in type_sizes(), src in buffers()) {
             let (mut vector, mut scalar) = (vec![0; src.len()], vec![0; src.len()]);
             shuffle(type_size, &src, &mut vector);
             shuffle_from(0, type_size, &src, &mut scalar);

@@ -307,6 +307,14 @@ pub(super) fn from_xarray_v3(json: &Json, data_type: &DataType) -> Option<FillVa
     }
 }
 
+impl DataType {
+    /// Returns one canonical element as text for people: `1.5`, `"abc"`, bytes as base64.
+    pub fn show(&self, element: &[u8]) -> String {
+        let value = if self.is_variable() { FillValue::Variable(element.to_vec()) } else { FillValue::Item(element.to_vec()) };
+        value.to_v3(self).to_string()
+    }
+}
+
 /// Returns a float element as base64 of the little-endian float64 of its value.
 fn base64_f64(bytes: &[u8]) -> Json {
     Json::string(BASE64.encode(float_value(bytes).to_le_bytes()))

@@ -3,6 +3,7 @@
 
 mod array;
 mod codec_spec;
+mod convert;
 mod data_type;
 mod defect;
 mod dimensions;
@@ -13,6 +14,7 @@ pub use array::{ArrayMetadata, ChunkKeys, ZarrFormat};
 pub use codec_spec::{
     BloscShuffle, BloscSpec, Checksum, ChecksumPlace, CodecSpec, Filter, LzmaSpec, Number, NumberKind, ShardingSpec,
 };
+pub use convert::{AbsentChunks, ChecksumChoice, Conversion, Target, TargetCodec, convert, group_documents};
 pub use data_type::{DataType, Field, Swap, TimeKind};
 pub use defect::Defect;
 pub use fill::FillValue;

@@ -1,5 +1,7 @@
 //! One handle for every kind of store.
 
+use std::num::NonZeroU32;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -19,13 +21,15 @@ pub struct StoreOptions {
     pub anonymous: bool,
     /// Time for one request.
     pub timeout: Duration,
+    /// Most requests in a second, to remote stores.
+    pub max_requests_per_second: Option<NonZeroU32>,
     /// Whether local links may lead out of the store.
     pub follow_links: bool,
 }
 
 impl Default for StoreOptions {
     fn default() -> Self {
-        Self { environment: Vec::new(), options: Vec::new(), anonymous: false, timeout: Duration::from_secs(60), follow_links: false }
+        Self { environment: Vec::new(), options: Vec::new(), anonymous: false, timeout: Duration::from_secs(60), max_requests_per_second: None, follow_links: false }
     }
 }
 
@@ -142,9 +146,17 @@ impl Store {
 
     /// Calls `visit` for every object below `prefix`, in no particular order.
     pub fn list(&self, prefix: &str, visit: &mut dyn FnMut(ObjectInfo<'_>)) -> Result<()> {
+        self.list_while(prefix, &mut |object| {
+            visit(object);
+            ControlFlow::Continue(())
+        })
+    }
+
+    /// Calls `visit` for the objects below `prefix`, in no particular order, until it breaks off.
+    pub fn list_while(&self, prefix: &str, visit: &mut dyn FnMut(ObjectInfo<'_>) -> ControlFlow<()>) -> Result<()> {
         match self {
-            Self::Local(store) => store.list(prefix, visit),
-            Self::Remote(store) => store.list(prefix, visit),
+            Self::Local(store) => store.list_while(prefix, visit),
+            Self::Remote(store) => store.list_while(prefix, visit),
         }
     }
 

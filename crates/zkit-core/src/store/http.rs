@@ -1,41 +1,71 @@
-//! Our HTTP connector for object_store: the one place that sees every request, so that they can be counted.
+//! Our HTTP connector for object_store: the one place that sees every request, so that they can be counted and
+//! spaced.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use object_store::ClientOptions;
 use object_store::client::{HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpService, ReqwestConnector};
 
-/// Makes clients that count their requests.
-#[derive(Debug, Clone, Default)]
-pub(super) struct CountingConnector {
-    requests: Arc<AtomicU64>,
+/// Makes clients that count their requests, and send at most so many in a second.
+#[derive(Debug, Clone)]
+pub(super) struct CountingConnector(Arc<Gate>);
+
+#[derive(Debug)]
+struct Gate {
+    requests: AtomicU64,
+    /// Time between two requests, if they are spaced.
+    spacing: Option<Duration>,
+    opened: Instant,
+    /// Nanoseconds after `opened` at which the next request may start.
+    next: AtomicU64,
 }
 
 impl CountingConnector {
+    pub(super) fn new(max_requests_per_second: Option<NonZeroU32>) -> Self {
+        let spacing = max_requests_per_second.map(|rate| Duration::from_secs(1) / rate.get());
+        Self(Arc::new(Gate { requests: AtomicU64::new(0), spacing, opened: Instant::now(), next: AtomicU64::new(0) }))
+    }
+
     /// Returns how many requests were sent, retries included.
     pub(super) fn requests(&self) -> u64 {
-        self.requests.load(Ordering::Relaxed)
+        self.0.requests.load(Ordering::Relaxed)
+    }
+}
+
+impl Gate {
+    /// Waits for this request's turn.
+    async fn pass(&self) {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        let Some(spacing) = self.spacing else { return };
+        let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let now = nanoseconds(self.opened.elapsed());
+        let spacing = nanoseconds(spacing);
+        let turn = self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |next| Some(next.max(now) + spacing));
+        let turn = turn.unwrap_or(now).max(now);
+        tokio::time::sleep(Duration::from_nanos(turn - now)).await;
     }
 }
 
 impl HttpConnector for CountingConnector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
         let client = ReqwestConnector::default().connect(options)?;
-        Ok(HttpClient::new(CountingService { client, requests: Arc::clone(&self.requests) }))
+        Ok(HttpClient::new(CountingService { client, gate: Arc::clone(&self.0) }))
     }
 }
 
 #[derive(Debug)]
 struct CountingService {
     client: HttpClient,
-    requests: Arc<AtomicU64>,
+    gate: Arc<Gate>,
 }
 
 #[async_trait::async_trait]
 impl HttpService for CountingService {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.gate.pass().await;
         self.client.execute(request).await
     }
 }

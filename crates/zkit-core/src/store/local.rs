@@ -6,6 +6,7 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -179,8 +180,8 @@ impl LocalStore {
             .collect()
     }
 
-    /// Calls `visit` for every object below `prefix`; linked directories are not entered.
-    pub fn list(&self, prefix: &str, visit: &mut dyn FnMut(ObjectInfo<'_>)) -> Result<()> {
+    /// Calls `visit` for the objects below `prefix` until it breaks off; linked directories are not entered.
+    pub fn list_while(&self, prefix: &str, visit: &mut dyn FnMut(ObjectInfo<'_>) -> ControlFlow<()>) -> Result<()> {
         let start = self.canonical_root.join(prefix);
         if !start.exists() {
             return Ok(());
@@ -202,7 +203,9 @@ impl LocalStore {
             // a name that is not UTF-8 is no Zarr key
             let Some(key) = relative.to_str() else { continue };
             let (kind, size) = self.kind_of(entry.path(), entry.file_type())?;
-            visit(ObjectInfo { key, size, kind });
+            if visit(ObjectInfo { key, size, kind }).is_break() {
+                break;
+            }
         }
         Ok(())
     }

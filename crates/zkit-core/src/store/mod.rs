@@ -8,8 +8,11 @@ mod http;
 mod key;
 mod local;
 mod remote;
+mod writer;
 
 pub use any::{Child, ChildKind, ObjectInfo, ObjectKind, Store, StoreOptions};
 pub use key::{is_safe_name, join};
 pub use local::LocalStore;
 pub use remote::{FetchResult, RemoteStore};
+pub use writer::LocalWriter;
+pub(crate) use writer::write_error;

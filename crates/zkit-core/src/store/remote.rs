@@ -3,6 +3,7 @@
 //! Async stops here: callers on plain threads wait, or hand in a callback. Never call a blocking function of this
 //! module from a rayon worker; the engine fetches on its own threads and hands bytes over channels.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -53,7 +54,7 @@ impl RemoteStore {
             let message = format!("could not set up access to {place}");
             Error::new(ErrorKind::Usage, message).with_source(Redacted::from(&error))
         };
-        let connector = CountingConnector::default();
+        let connector = CountingConnector::new(options.max_requests_per_second);
         let store = build(*scheme, parsed, options, &connector).map_err(failed)?;
         // the path of an http store is part of its base address
         let path = if *scheme == Scheme::Http { "" } else { parsed.path() };
@@ -121,14 +122,17 @@ impl RemoteStore {
         self.runtime.block_on(futures_util::stream::iter(reads).buffered(SMALL_READS_IN_FLIGHT).collect())
     }
 
-    /// Calls `visit` for every object below `prefix`.
-    pub fn list(&self, prefix: &str, visit: &mut dyn FnMut(ObjectInfo<'_>)) -> Result<()> {
+    /// Calls `visit` for the objects below `prefix` until it breaks off.
+    pub fn list_while(&self, prefix: &str, visit: &mut dyn FnMut(ObjectInfo<'_>) -> ControlFlow<()>) -> Result<()> {
         let path = self.inner.path(prefix)?;
         self.runtime.block_on(async {
             let mut objects = self.inner.store.list(Some(&path));
             while let Some(object) = objects.try_next().await.map_err(|error| self.inner.error("list", prefix, &error))? {
                 let key = object.location.as_ref().strip_prefix(path.as_ref()).unwrap_or(object.location.as_ref());
-                visit(ObjectInfo { key: key.trim_start_matches('/'), size: object.size, kind: ObjectKind::Regular });
+                let object = ObjectInfo { key: key.trim_start_matches('/'), size: object.size, kind: ObjectKind::Regular };
+                if visit(object).is_break() {
+                    break;
+                }
             }
             Ok(())
         })
@@ -237,8 +241,14 @@ fn build(scheme: Scheme, url: &url::Url, options: &StoreOptions, connector: &Cou
     let retry = RetryConfig { max_retries: 5, retry_timeout: options.timeout * 3, ..RetryConfig::default() };
     let mut client = ClientOptions::new().with_timeout(options.timeout).with_connect_timeout(options.timeout.min(Duration::from_secs(10)));
     for (key, value) in settings(options) {
-        if let Ok(key) = key.parse::<ClientConfigKey>() {
+        // `AWS_ALLOW_HTTP` and its like mean the client's `allow_http`
+        let plain = ["aws_", "google_", "azure_"].iter().find_map(|prefix| key.strip_prefix(prefix)).unwrap_or(&key);
+        if let Ok(key) = plain.parse::<ClientConfigKey>() {
             client = client.with_config(key, value);
+        }
+        // who names an endpoint without encryption means it
+        if key.contains("endpoint") && value.starts_with("http://") {
+            client = client.with_allow_http(true);
         }
     }
     let base = &url[..url::Position::BeforePath];

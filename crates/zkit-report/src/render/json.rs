@@ -1,6 +1,6 @@
 //! Values for programs: indented JSON that is safe to show on a terminal, too.
 
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 
 use serde::Serialize;
 use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
@@ -10,9 +10,12 @@ use crate::sanitize::steers_terminal;
 /// Writes a value as indented JSON and a newline.
 ///
 /// Characters that a terminal would obey are written as JSON escapes (`\u009b`), which readers turn back.
-pub fn write(mut out: impl Write, value: &impl Serialize) -> io::Result<()> {
+pub fn write(out: impl Write, value: &impl Serialize) -> io::Result<()> {
+    // a buffer of its own: serde_json writes a few bytes at a time, and `out` may be a trait object
+    let mut out = BufWriter::with_capacity(1 << 16, out);
     value.serialize(&mut Serializer::with_formatter(&mut out, Safe(PrettyFormatter::new())))?;
-    out.write_all(b"\n")
+    out.write_all(b"\n")?;
+    out.flush()
 }
 
 /// Indents as serde_json does, and escapes more characters than JSON asks for.
@@ -20,6 +23,10 @@ struct Safe(PrettyFormatter<'static>);
 
 impl Formatter for Safe {
     fn write_string_fragment<W: ?Sized + Write>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
+        // nearly all text is plain ASCII, which needs no look at each character
+        if fragment.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+            return out.write_all(fragment.as_bytes());
+        }
         let mut rest = fragment;
         while let Some(position) = rest.find(steers_terminal) {
             let (harmless, from) = rest.split_at(position);

@@ -6,6 +6,8 @@
 //! big-endian number. Only the low five bits of the first control byte count. Lengths add up without overflow here;
 //! in C they wrap (c-blosc issue 405).
 
+use crate::kernels::lz::copy_match;
+
 /// Distances from here on are written in 16 more bits.
 const MAX_DISTANCE: usize = 8191;
 
@@ -21,9 +23,8 @@ pub(super) fn decode(src: &[u8], dst: &mut [u8]) -> Option<()> {
             at += literals.len();
         } else {
             let (len, distance) = read_match(control, &mut src)?;
-            let end = at.checked_add(len).filter(|end| *end <= dst.len())?;
-            copy_match(dst, at.checked_sub(distance)?, at, end);
-            at = end;
+            copy_match(dst, at, distance, len)?;
+            at += len;
         }
         match src.next() {
             Some(next) => control = usize::from(next),
@@ -68,21 +69,6 @@ fn read_match(control: usize, src: &mut Source<'_>) -> Option<(usize, usize)> {
         return Some((len, far + MAX_DISTANCE + 1));
     }
     Some((len, high + low + 1))
-}
-
-/// Copies `dst[from..]` to `dst[at..end]`, where the two may overlap and then repeat; `from < at`.
-fn copy_match(dst: &mut [u8], from: usize, at: usize, end: usize) {
-    if at - from == 1 {
-        let byte = dst[from];
-        return dst[at..end].fill(byte);
-    }
-    let mut to = at;
-    while to < end {
-        // all that is there repeats with a period of `at - from`
-        let len = (to - from).min(end - to);
-        dst.copy_within(from..from + len, to);
-        to += len;
-    }
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use super::super::CodecError;
 use super::blosclz;
 use super::header::{CODEC, HEADER_BYTES, Header, InnerCodec, Shuffle, corrupt, size_i32};
 use crate::kernels::bitshuffle::bit_unshuffle;
+use crate::kernels::lz::decode_lz4;
 use crate::kernels::shuffle::unshuffle;
 
 /// Decodes frames, one after another, with the same contexts and buffers.
@@ -169,7 +170,7 @@ impl StreamDecoder {
             InnerCodec::BloscLz => {
                 blosclz::decode(stream, dst).map(|()| dst.len()).ok_or_else(String::new)?
             }
-            InnerCodec::Lz4 => lz4_flex::block::decompress_into(stream, dst).map_err(|why| because(&why))?,
+            InnerCodec::Lz4 => decode_lz4(stream, dst).ok_or_else(String::new)?,
             InnerCodec::Snappy => {
                 let decoder = self.snappy.get_or_insert_default();
                 decoder.decompress(stream, dst).map_err(|why| because(&why))?
@@ -200,4 +201,83 @@ fn size_is(found: u64, expected: usize) -> Result<(), CodecError> {
         return Ok(());
     }
     Err(CodecError::Size { codec: CODEC, found, expected: expected as u64 })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::golden::{FRAMES, from_hex, values};
+    use super::*;
+
+    #[test]
+    fn decodes_frames_of_c_blosc() {
+        let (mut decoder, values) = (Decoder::new(), values());
+        for (codec, shuffle, frame) in FRAMES {
+            let mut frame = from_hex(frame);
+            let header = Header::parse(&frame).unwrap();
+            assert_eq!((header.codec, header.shuffle, header.memcpyed), (codec, shuffle, false));
+            let mut decoded = vec![0; values.len()];
+            decoder.decode_into(&frame, &mut decoded).unwrap();
+            assert!(decoded == values, "{codec:?} {shuffle:?}");
+            frame.extend_from_slice(b"trailing bytes");
+            for range in [0..0, 0..1, 3..640, 255..257, 200..600, 256..512, 640..640] {
+                let mut part = vec![0; range.len()];
+                decoder.decode_range(&frame, values.len(), range.clone(), &mut part).unwrap();
+                assert!(part == values[range.clone()], "{codec:?} {shuffle:?} {range:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn refuses_another_size_before_decoding() {
+        let frame = from_hex(FRAMES[0].2);
+        let size = |found, expected| Err(CodecError::Size { codec: CODEC, found, expected });
+        let mut decoder = Decoder::new();
+        assert_eq!(decoder.decode_into(&frame, &mut [0; 639]), size(640, 639));
+        assert_eq!(decoder.decode_range(&frame, 641, 0..1, &mut [0]), size(640, 641));
+        assert_eq!(decoder.decode_range(&frame, 640, 0..2, &mut [0]), size(2, 1));
+        assert_eq!(decoder.decode_range(&frame, 640, 640..641, &mut [0]), size(640, 641));
+    }
+
+    #[test]
+    fn refuses_every_truncation() {
+        let (mut decoder, mut decoded) = (Decoder::new(), vec![0; 640]);
+        for (_, _, frame) in FRAMES {
+            let frame = from_hex(frame);
+            for len in 0..frame.len() {
+                let result = decoder.decode_into(&frame[..len], &mut decoded);
+                assert!(matches!(result, Err(CodecError::Corrupt { .. })), "{len} of {}", frame.len());
+            }
+        }
+    }
+
+    #[test]
+    fn decodes_stored_and_empty_frames() {
+        let mut decoder = Decoder::new();
+        let stored = [2, 1, 0x23, 4, 3, 0, 0, 0, 3, 0, 0, 0, 19, 0, 0, 0, 7, 8, 9];
+        let mut decoded = [0; 3];
+        decoder.decode_into(&stored, &mut decoded).unwrap();
+        assert_eq!(decoded, [7, 8, 9]);
+        let empty = [2, 1, 0x33, 4, 0, 0, 0, 0, 1, 0, 0, 0, 16, 0, 0, 0];
+        assert_eq!(decoder.decode_into(&empty, &mut []), Ok(()));
+    }
+
+    proptest! {
+        #[test]
+        fn damaged_frames_never_panic(
+            frame in 0..FRAMES.len(),
+            changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..5),
+            in_head in any::<bool>(),
+        ) {
+            let mut frame = from_hex(FRAMES[frame].2);
+            let reach = if in_head { 40 } else { frame.len() };
+            for (index, value) in changes {
+                frame[index.index(reach)] = value;
+            }
+            let mut decoder = Decoder::new();
+            let _ = decoder.decode_into(&frame, &mut [0; 640]);
+            let _ = decoder.decode_range(&frame, 640, 300..400, &mut [0; 100]);
+        }
+    }
 }

@@ -1,5 +1,7 @@
 //! Bytes to frames that every blosc reads.
 
+use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
+
 use super::super::CodecError;
 use super::header::{
     FLAG_BITSHUFFLE, FLAG_MEMCPYED, FLAG_SHUFFLE, FLAG_UNSPLIT, FORMAT_VERSION, HEADER_BYTES,
@@ -189,8 +191,25 @@ struct StreamEncoder {
     compressor: Compressor,
     zstd: Option<zstd_safe::CCtx<'static>>,
     zlib: Option<(i32, libdeflater::Compressor)>,
-    lz4: lz4_flex::block::CompressTable,
+    lz4: Option<Lz4Tables>,
     encoded: Vec<u8>,
+}
+
+/// Match tables of lz4: for streams below 64 KiB, and for others. One table for both would grow with the first large
+/// stream and from then on find other matches in small ones.
+struct Lz4Tables {
+    small: CompressTable,
+    large: CompressTable,
+}
+
+impl Lz4Tables {
+    fn new() -> Self {
+        Self { small: CompressTable::small(), large: CompressTable::large() }
+    }
+
+    fn for_stream(&mut self, stream: &[u8]) -> &mut CompressTable {
+        if stream.len() < usize::from(u16::MAX) { &mut self.small } else { &mut self.large }
+    }
 }
 
 /// The compressor of the frame at hand.
@@ -219,7 +238,7 @@ impl StreamEncoder {
     /// Returns `stream` encoded, or `stream` itself where that is not larger.
     fn encode<'a>(&'a mut self, stream: &'a [u8]) -> Result<&'a [u8], CodecError> {
         let room = match self.compressor {
-            Compressor::Lz4 => lz4_flex::block::get_maximum_output_size(stream.len()),
+            Compressor::Lz4 => get_maximum_output_size(stream.len()),
             Compressor::Zlib(_) | Compressor::Zstd(_) => stream.len(),
         };
         if self.encoded.len() < room {
@@ -227,7 +246,10 @@ impl StreamEncoder {
         }
         let encoded = &mut self.encoded[..room];
         let len = match self.compressor {
-            Compressor::Lz4 => lz4_flex::block::compress_into_with_table(stream, encoded, &mut self.lz4).ok(),
+            Compressor::Lz4 => {
+                let table = self.lz4.get_or_insert_with(Lz4Tables::new).for_stream(stream);
+                compress_into_with_table(stream, encoded, table).ok()
+            }
             Compressor::Zlib(level) => {
                 if self.zlib.as_ref().is_none_or(|(made_for, _)| *made_for != level) {
                     let level = libdeflater::CompressionLvl::new(level);
@@ -311,4 +333,112 @@ fn fitted(block_size: usize, type_size: usize, nbytes: usize) -> usize {
 
 fn le_i32(size: usize) -> Result<[u8; 4], CodecError> {
     i32::try_from(size).map(i32::to_le_bytes).map_err(|_| corrupt("frame over 2 GiB"))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::{Decoder, Header};
+    use super::*;
+
+    /// Bytes of slowly changing numbers, of runs, or of noise.
+    fn buffers() -> impl Strategy<Value = Vec<u8>> {
+        let len = || {
+            prop_oneof![
+                prop::sample::select(vec![0, 1, 15, 16, 17, 127, 128, 129, 65536, 65537]),
+                0..70_000_usize
+            ]
+        };
+        let smooth = (len(), 1..1000_u32).prop_map(|(len, step)| {
+            let numbers = (0..=len / 4).zip(0_u32..);
+            numbers.flat_map(|(_, index)| (index / 3 * step).to_le_bytes()).take(len).collect()
+        });
+        prop_oneof![
+            smooth,
+            (len(), any::<u8>()).prop_map(|(len, byte)| vec![byte; len]),
+            prop::collection::vec(any::<u8>(), 0..3000),
+        ]
+    }
+
+    fn params() -> impl Strategy<Value = Params> {
+        let compressors = prop_oneof![
+            (Just(InnerCodec::Lz4), (0..=9_u8).prop_map(Level::Blosc)),
+            (Just(InnerCodec::Zlib), (0..=9_u8).prop_map(Level::Blosc)),
+            (Just(InnerCodec::Zstd), (0..=6_u8).prop_map(Level::Blosc)),
+            (Just(InnerCodec::Zstd), (-5..=9_i32).prop_map(Level::Zstd)),
+        ];
+        let shuffles = prop::sample::select(vec![Shuffle::None, Shuffle::Byte, Shuffle::Bit]);
+        let type_sizes = prop_oneof![prop::sample::select(vec![1_usize, 2, 4, 8, 16]), 1..=255_usize];
+        let block_sizes = prop::option::of(prop_oneof![0..2000_usize, 2000..100_000_usize]);
+        (compressors, shuffles, type_sizes, block_sizes).prop_map(
+            |((codec, level), shuffle, type_size, block_size)| Params {
+                codec,
+                level,
+                shuffle,
+                type_size,
+                block_size,
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn frames_decode_to_what_was_encoded(params in params(), src in buffers(), other in buffers()) {
+            let mut encoder = Encoder::new();
+            let (mut frame, mut again) = (Vec::new(), vec![1; 40]);
+            encoder.encode(&params, &src, &mut frame).unwrap();
+            prop_assert!(frame.len() <= src.len() + HEADER_BYTES);
+            prop_assert_eq!(Header::parse(&frame).unwrap().cbytes, frame.len() as u64);
+            let mut decoded = vec![1; src.len()];
+            Decoder::new().decode_into(&frame, &mut decoded).unwrap();
+            prop_assert!(decoded == src);
+            // what was encoded before leaves no trace
+            encoder.encode(&params, &other, &mut again).unwrap();
+            encoder.encode(&params, &src, &mut again).unwrap();
+            prop_assert!(again == frame);
+        }
+    }
+
+    const FLOATS: Params = Params {
+        codec: InnerCodec::Zstd,
+        level: Level::Blosc(3),
+        shuffle: Shuffle::Bit,
+        type_size: 4,
+        block_size: None,
+    };
+
+    #[test]
+    fn block_sizes_are_those_of_c_blosc() {
+        let size = |codec, level, type_size, nbytes| {
+            Layout::new(&Params { codec, level: Level::Blosc(level), type_size, ..FLOATS }, nbytes)
+                .unwrap()
+                .block_size
+        };
+        assert_eq!(size(InnerCodec::Zstd, 3, 4, 4 << 20), 128 << 10);
+        assert_eq!(size(InnerCodec::Zstd, 9, 4, 4 << 20), 1 << 20);
+        assert_eq!(size(InnerCodec::Lz4, 5, 4, 4 << 20), 512 << 10);
+        assert_eq!(size(InnerCodec::Lz4, 5, 1, 4 << 20), 128 << 10);
+        assert_eq!(size(InnerCodec::Lz4, 5, 17, 4 << 20), (128 << 10) / 17 * 17);
+        assert_eq!(size(InnerCodec::Zlib, 5, 8, 1001), 1000);
+        assert_eq!(size(InnerCodec::Zstd, 5, 8, 7), 1);
+    }
+
+    #[test]
+    fn refuses_what_no_frame_holds() {
+        let mut encoder = Encoder::new();
+        for params in [
+            Params { codec: InnerCodec::BloscLz, ..FLOATS },
+            Params { codec: InnerCodec::Snappy, ..FLOATS },
+            Params { level: Level::Blosc(10), ..FLOATS },
+            Params { codec: InnerCodec::Lz4, level: Level::Zstd(3), ..FLOATS },
+            Params { type_size: 0, ..FLOATS },
+            Params { type_size: 256, ..FLOATS },
+        ] {
+            let result = encoder.encode(&params, &[0; 1000], &mut Vec::new());
+            assert!(matches!(result, Err(CodecError::Unsupported { .. })), "{params:?}");
+        }
+        assert!(Layout::new(&FLOATS, MAX_BUFFER_BYTES).is_ok());
+        assert!(matches!(Layout::new(&FLOATS, MAX_BUFFER_BYTES + 1), Err(CodecError::Unsupported { .. })));
+    }
 }

@@ -7,6 +7,8 @@
 mod blosclz;
 mod decode;
 mod encode;
+#[cfg(test)]
+mod golden;
 mod header;
 
 pub use decode::Decoder;

@@ -53,6 +53,17 @@ pub fn product(lengths: &[u64]) -> Option<u64> {
     lengths.iter().try_fold(1u64, |product, &length| product.checked_mul(length))
 }
 
+/// A chunk along one dimension.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    /// Its index.
+    pub index: u64,
+    /// Its first element.
+    pub start: u64,
+    /// Its length as stored.
+    pub length: u64,
+}
+
 /// How one dimension is cut.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Cut {
@@ -167,6 +178,14 @@ impl Grid {
             })
             .unzip();
         Region { start, shape }
+    }
+
+    /// Returns where along one dimension the chunk of an element lies, as stored.
+    pub fn chunk_along(&self, dimension: usize, element: u64) -> Span {
+        let cut = &self.cuts[dimension];
+        let index = cut.chunk_of(element);
+        let range = cut.range(index);
+        Span { index, start: range.start, length: range.end - range.start }
     }
 
     /// Returns the chunk indices that a region touches, as one range a dimension.

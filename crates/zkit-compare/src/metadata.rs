@@ -1,0 +1,90 @@
+//! What can be compared without reading a chunk: nodes, shapes, types, dimensions, attributes.
+
+use std::collections::BTreeSet;
+
+use zkit_core::hierarchy::{ArrayNode, Hierarchy};
+use zkit_core::metadata::{Json, Object};
+
+use crate::DifferenceOutput;
+
+/// Attributes by which v2 and v3 stores say the same in different ways.
+const OF_THE_FORMAT: [&str; 2] = ["_ARRAY_DIMENSIONS", "_FillValue"];
+
+/// Returns how the metadata of two stores differs, for the nodes that `takes` names.
+pub(crate) fn differences(left: &Hierarchy, right: &Hierarchy, takes: &dyn Fn(&str) -> bool) -> Vec<DifferenceOutput> {
+    let mut found = Vec::new();
+    let paths: BTreeSet<&str> = [left, right].iter().flat_map(|hierarchy| hierarchy.arrays.iter().map(|array| array.path.as_str())).filter(|path| takes(path)).collect();
+    for path in paths {
+        match (left.array(path), right.array(path)) {
+            (Some(left), Some(right)) => arrays(left, right, &mut found),
+            (here, there) => found.push(DifferenceOutput {
+                path: path.to_owned(),
+                what: "missing",
+                left: here.map(|_| "array".to_owned()),
+                right: there.map(|_| "array".to_owned()),
+                index: None,
+            }),
+        }
+    }
+    for group in &left.groups {
+        let Some(other) = right.groups.iter().find(|other| other.path == group.path) else { continue };
+        let same_format = group.format == other.format;
+        attributes(&group.path, &group.attributes, &other.attributes, same_format, &mut found);
+    }
+    found
+}
+
+fn arrays(left: &ArrayNode, right: &ArrayNode, found: &mut Vec<DifferenceOutput>) {
+    let (a, b) = (&left.metadata, &right.metadata);
+    let mut differ = |what, one: String, other: String| {
+        if one != other {
+            found.push(DifferenceOutput { path: left.path.clone(), what, left: Some(one), right: Some(other), index: None });
+        }
+    };
+    differ("shape", format!("{:?}", a.shape()), format!("{:?}", b.shape()));
+    differ("data-type", a.data_type.to_string(), b.data_type.to_string());
+    differ("dimensions", dimensions(left), dimensions(right));
+    attributes(&left.path, &a.attributes, &b.attributes, a.format == b.format, found);
+}
+
+fn dimensions(array: &ArrayNode) -> String {
+    let unnamed = vec![None; array.metadata.shape().len()];
+    let names = array.metadata.dimension_names.as_ref().unwrap_or(&unnamed);
+    names.iter().map(|name| name.as_deref().unwrap_or("-")).collect::<Vec<_>>().join(", ")
+}
+
+fn attributes(path: &str, left: &Object, right: &Object, same_format: bool, found: &mut Vec<DifferenceOutput>) {
+    let keys: BTreeSet<&str> = left.iter().chain(right.iter()).map(|(key, _)| key).collect();
+    for key in keys.into_iter().filter(|key| same_format || !OF_THE_FORMAT.contains(key)) {
+        let (a, b) = (left.get(key), right.get(key));
+        if a.zip(b).is_some_and(|(a, b)| equal(a, b)) {
+            continue;
+        }
+        let show = |value: Option<&Json>| value.map(|value| format!("{key} = {value}"));
+        found.push(DifferenceOutput { path: path.to_owned(), what: "attributes", left: show(a), right: show(b), index: None });
+    }
+}
+
+/// Returns whether two values mean the same: key order does not matter, `1.0` is `1.00`.
+fn equal(left: &Json, right: &Json) -> bool {
+    match (left, right) {
+        (Json::Number(a), Json::Number(b)) => a == b || left.as_f64().zip(right.as_f64()).is_some_and(|(a, b)| a.to_bits() == b.to_bits()),
+        (Json::Array(a), Json::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal(a, b)),
+        (Json::Object(a), Json::Object(b)) => a.len() == b.len() && a.iter().all(|(key, value)| b.get(key).is_some_and(|other| equal(value, other))),
+        (a, b) => a == b,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_that_mean_the_same_are_equal() {
+        let json = |text: &str| Json::parse(text.as_bytes()).unwrap();
+        assert!(equal(&json(r#"{"a":1.0,"b":[NaN]}"#), &json(r#"{"b":[NaN],"a":1.00}"#)));
+        assert!(!equal(&json("[1,2]"), &json("[1]")));
+        assert!(!equal(&json("0.0"), &json("-0.0")));
+        assert!(!equal(&json("1"), &json("\"1\"")));
+    }
+}

@@ -1,0 +1,78 @@
+//! Many arrays side by side within one memory budget: small ones in parallel, huge chunks alone.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// How much a run may take.
+#[derive(Debug, Clone, Copy)]
+pub struct Resources {
+    /// Bytes of memory for chunks, slabs and codecs.
+    pub memory_bytes: u64,
+    /// Worker threads.
+    pub jobs: usize,
+}
+
+/// What one array may take while it is worked on.
+pub(super) struct Lane<'a> {
+    pub(super) pool: &'a rayon::ThreadPool,
+    /// Bytes of one slab; three may be alive at once.
+    pub(super) slab_bytes: u64,
+    /// Decoded bytes that one chunk may have.
+    pub(super) chunk_bytes: u64,
+}
+
+/// Runs `work` on every item; results are in the order of `items`.
+///
+/// Items whose chunks (`chunk_bytes` decoded) are small share the pool, one plain thread each up to the number of
+/// jobs. The others run one by one afterwards, on as many threads as their chunks leave room for.
+pub(super) fn run<T: Sync, R: Send>(
+    items: &[T],
+    resources: Resources,
+    chunk_bytes: impl Fn(&T) -> u64,
+    work: impl Fn(&T, &Lane<'_>) -> R + Sync,
+) -> Result<Vec<R>> {
+    let jobs = resources.jobs.max(1);
+    // a decoding thread holds a chunk encoded, decoded and, for parts, once more
+    let shared_limit = resources.memory_bytes / (8 * jobs as u64);
+    let (mut shared, alone): (Vec<usize>, Vec<usize>) = (0..items.len()).partition(|&at| chunk_bytes(&items[at]) <= shared_limit);
+    let results: Vec<Mutex<Option<R>>> = items.iter().map(|_| Mutex::new(None)).collect();
+    let store = |at: usize, result: R| {
+        if let Ok(mut slot) = results[at].lock() {
+            *slot = Some(result);
+        }
+    };
+    if !shared.is_empty() {
+        let pool = pool(jobs)?;
+        let drivers = jobs.min(shared.len());
+        let lane = Lane { pool: &pool, slab_bytes: resources.memory_bytes / (6 * drivers as u64), chunk_bytes: shared_limit };
+        // the largest first, so that no long one is left for the end
+        shared.sort_by_key(|&at| std::cmp::Reverse(chunk_bytes(&items[at])));
+        let cursor = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..drivers {
+                scope.spawn(|| {
+                    while let Some(&at) = shared.get(cursor.fetch_add(1, Ordering::Relaxed)) {
+                        store(at, work(&items[at], &lane));
+                    }
+                });
+            }
+        });
+    }
+    for at in alone {
+        let chunk = chunk_bytes(&items[at]).max(1);
+        let threads = usize::try_from(resources.memory_bytes / 2 / chunk.saturating_mul(3)).unwrap_or(jobs).clamp(1, jobs);
+        let pool = pool(threads)?;
+        let lane = Lane { pool: &pool, slab_bytes: resources.memory_bytes / 8, chunk_bytes: resources.memory_bytes / 2 };
+        store(at, work(&items[at], &lane));
+    }
+    let results = results.into_iter().map(|slot| slot.into_inner().ok().flatten());
+    results.collect::<Option<Vec<R>>>().ok_or_else(|| Error::new(ErrorKind::Cancelled, "a worker thread stopped early"))
+}
+
+/// Returns a pool of decoding threads.
+pub(super) fn pool(threads: usize) -> Result<rayon::ThreadPool> {
+    let builder = rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(|at| format!("zkit-{at}"));
+    builder.build().map_err(|error| Error::new(ErrorKind::OverBudget, format!("could not start {threads} worker threads")).with_source(error))
+}

@@ -1,0 +1,283 @@
+//! What a listing says of one array: which chunks are stored, how large they are, and what else lies there.
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
+use crate::cancel::Cancel;
+use crate::error::Result;
+use crate::event::Observer;
+use crate::grid::ChunkSet;
+use crate::hierarchy::ArrayNode;
+use crate::metadata::Defect;
+use crate::store::{ObjectInfo, ObjectKind, Store};
+
+/// Keys that defects name; of the rest they say how many there are.
+const EXAMPLES_MOST: usize = 3;
+
+/// Objects of a node that are no chunks. The last ones are NCZarr's.
+const METADATA_NAMES: [&str; 9] =
+    ["zarr.json", ".zarray", ".zattrs", ".zgroup", ".zmetadata", ".nczarr", ".nczvar", ".ncattr", ".nczattr"];
+
+/// The stored chunks of one array, as a listing shows them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listing {
+    /// C-order positions of the stored chunks (shards where sharded) in the array's grid.
+    pub stored: ChunkSet,
+    /// Bytes of the stored chunks together.
+    pub bytes_stored: u64,
+    /// How large they are.
+    pub sizes: SizeTally,
+    /// Keys of chunks that lie outside the grid, as a shrunk array leaves them.
+    pub orphans: Keys,
+    /// Objects that are neither chunks nor metadata.
+    pub foreign: Keys,
+    /// A fair sample of the stored chunks, by position: the same one whatever the order of the listing.
+    pub sample: Vec<StoredChunk>,
+}
+
+/// One stored chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct StoredChunk {
+    /// C-order position in the grid.
+    pub position: u64,
+    /// Stored bytes.
+    pub bytes: u64,
+}
+
+/// How many keys there are, and the first few of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Keys {
+    /// How many there are.
+    pub count: u64,
+    /// A few of them, relative to the array.
+    pub examples: Vec<String>,
+}
+
+impl Keys {
+    fn add(&mut self, key: &str) {
+        self.count += 1;
+        if self.examples.len() < EXAMPLES_MOST {
+            self.examples.push(key.to_owned());
+        }
+    }
+
+    /// Returns the keys in words: `` `c/0/1`, `c/0/2` and 7 more ``.
+    fn in_words(&self) -> String {
+        let named: Vec<String> = self.examples.iter().map(|key| format!("`{key}`")).collect();
+        let more = self.count - self.examples.len() as u64;
+        if more == 0 { named.join(", ") } else { format!("{} and {more} more", named.join(", ")) }
+    }
+
+    /// Returns a defect that names the keys, if there are any.
+    pub(super) fn defect(&self, path: &str, rule: &'static str, what: &str) -> Option<Defect> {
+        (self.count > 0).then(|| Defect::new(path, rule, format!("{what}: {}", self.in_words())))
+    }
+}
+
+/// Sizes of chunks, counted by powers of two.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SizeTally {
+    counts: [u64; 65],
+    smallest: u64,
+    largest: u64,
+}
+
+impl Default for SizeTally {
+    fn default() -> Self {
+        Self { counts: [0; 65], smallest: u64::MAX, largest: 0 }
+    }
+}
+
+impl SizeTally {
+    /// Counts one size.
+    pub fn add(&mut self, bytes: u64) {
+        self.counts[(u64::BITS - bytes.leading_zeros()) as usize] += 1;
+        self.smallest = self.smallest.min(bytes);
+        self.largest = self.largest.max(bytes);
+    }
+
+    /// Returns the smallest and the largest size, if there is one.
+    pub fn range(&self) -> Option<(u64, u64)> {
+        (self.smallest <= self.largest).then_some((self.smallest, self.largest))
+    }
+
+    /// Returns the counts from the smallest to the largest size: (least bytes, bytes that are too many, how many).
+    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
+        let first = self.counts.iter().position(|&count| count > 0).unwrap_or(0);
+        let last = self.counts.iter().rposition(|&count| count > 0).map_or(0, |last| last + 1);
+        let edge = |power: usize| match u32::try_from(power) {
+            Ok(0) => 0,
+            Ok(power) => 1u64.checked_shl(power - 1).unwrap_or(u64::MAX),
+            Err(_) => u64::MAX,
+        };
+        (first..last).map(move |power| (edge(power), edge(power + 1), self.counts[power]))
+    }
+}
+
+/// What a listing of one array gives: the chunks, and what is wrong with single objects.
+pub(super) struct Listed {
+    pub(super) listing: Listing,
+    pub(super) defects: Vec<Defect>,
+    /// Whether there are objects that may be chunks and cannot be read.
+    pub(super) unreadable: bool,
+}
+
+/// Lists one array; stops early once cancelled.
+pub(super) fn list(
+    store: &Store,
+    array: &ArrayNode,
+    sample_most: usize,
+    (observer, cancel): (&dyn Observer, &Cancel),
+) -> Result<Listed> {
+    let mut builder = Builder::new(array, sample_most);
+    store.list_while(array.prefix(), &mut |object| {
+        builder.object(object);
+        observer.meter().objects_listed.add(1);
+        if cancel.is_cancelled() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    cancel.check()?;
+    Ok(builder.finish())
+}
+
+struct Builder<'a> {
+    array: &'a ArrayNode,
+    listing: Listing,
+    sample: Sample,
+    empty: Keys,
+    dangling: Keys,
+    outside: Keys,
+    special: Keys,
+}
+
+impl<'a> Builder<'a> {
+    fn new(array: &'a ArrayNode, sample_most: usize) -> Self {
+        let listing = Listing {
+            stored: ChunkSet::default(),
+            bytes_stored: 0,
+            sizes: SizeTally::default(),
+            orphans: Keys::default(),
+            foreign: Keys::default(),
+            sample: Vec::new(),
+        };
+        let sample = Sample { most: sample_most, kept: BTreeSet::new() };
+        let (empty, dangling, outside, special) = Default::default();
+        Self { array, listing, sample, empty, dangling, outside, special }
+    }
+
+    fn object(&mut self, object: ObjectInfo<'_>) {
+        let metadata = &self.array.metadata;
+        let Some(index) = metadata.chunk_keys.parse_key(object.key, metadata.grid.rank()) else {
+            let name = object.key.rsplit('/').next().unwrap_or(object.key);
+            if !METADATA_NAMES.contains(&name) {
+                self.listing.foreign.add(object.key);
+            }
+            return;
+        };
+        match object.kind {
+            ObjectKind::Regular => match metadata.grid.position_of(&index) {
+                Some(position) => self.chunk(object.key, StoredChunk { position, bytes: object.size }),
+                None => self.listing.orphans.add(object.key),
+            },
+            ObjectKind::DanglingLink => self.dangling.add(object.key),
+            ObjectKind::OutsideLink => self.outside.add(object.key),
+            ObjectKind::Special => self.special.add(object.key),
+        }
+    }
+
+    fn chunk(&mut self, key: &str, chunk: StoredChunk) {
+        if !self.listing.stored.insert(chunk.position) {
+            return;
+        }
+        self.listing.bytes_stored = self.listing.bytes_stored.saturating_add(chunk.bytes);
+        self.listing.sizes.add(chunk.bytes);
+        self.sample.offer(chunk);
+        if chunk.bytes == 0 && self.array.metadata.chunk_decoded_bytes() != Some(0) {
+            self.empty.add(key);
+        }
+    }
+
+    fn finish(mut self) -> Listed {
+        self.listing.sample = self.sample.finish();
+        let path = &self.array.path;
+        let unreadable = [&self.dangling, &self.outside, &self.special].iter().any(|keys| keys.count > 0);
+        let defects = [
+            self.empty.defect(path, "zero-byte-chunk", "chunks of no bytes"),
+            self.dangling.defect(path, "dangling-link", "chunks that are links to nothing"),
+            self.outside.defect(
+                path,
+                "unreadable",
+                "chunks that are links out of the store; pass --follow-links if you trust them",
+            ),
+            self.special.defect(path, "unreadable", "chunks that are no regular files"),
+            self.listing.orphans.defect(
+                path,
+                "orphan-chunks",
+                "chunks outside the grid, which no reader sees",
+            ),
+        ];
+        Listed { listing: self.listing, defects: defects.into_iter().flatten().collect(), unreadable }
+    }
+}
+
+/// Keeps the chunks whose positions hash lowest: a fair sample that no listing order changes, in bounded memory.
+struct Sample {
+    most: usize,
+    kept: BTreeSet<(u64, StoredChunk)>,
+}
+
+impl Sample {
+    fn offer(&mut self, chunk: StoredChunk) {
+        let rank = scrambled(chunk.position);
+        if self.kept.len() < self.most {
+            self.kept.insert((rank, chunk));
+        } else if self.kept.last().is_some_and(|(highest, _)| rank < *highest) {
+            self.kept.pop_last();
+            self.kept.insert((rank, chunk));
+        }
+    }
+
+    fn finish(self) -> Vec<StoredChunk> {
+        let mut chunks: Vec<StoredChunk> = self.kept.into_iter().map(|(_, chunk)| chunk).collect();
+        chunks.sort_unstable();
+        chunks
+    }
+}
+
+/// Returns a number that looks random and is the same in every run. Source: SplitMix64 (Steele et al., 2014).
+fn scrambled(number: u64) -> u64 {
+    let mut bits = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ bits >> 31
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_fall_between_powers_of_two() {
+        let mut sizes = SizeTally::default();
+        for bytes in [0, 5, 7, 8, u64::MAX] {
+            sizes.add(bytes);
+        }
+        assert_eq!(sizes.range(), Some((0, u64::MAX)));
+        let filled: Vec<_> = sizes.buckets().filter(|bucket| bucket.2 > 0).collect();
+        assert_eq!(filled, [(0, 1, 1), (4, 8, 2), (8, 16, 1), (1 << 63, u64::MAX, 1)]);
+        assert_eq!(SizeTally::default().range(), None);
+        assert!(SizeTally::default().buckets().all(|bucket| bucket.2 == 0));
+    }
+
+    #[test]
+    fn a_sample_does_not_depend_on_the_order_of_the_listing() {
+        let sample_of = |positions: &mut dyn Iterator<Item = u64>| {
+            let mut sample = Sample { most: 16, kept: BTreeSet::new() };
+            positions.for_each(|position| sample.offer(StoredChunk { position, bytes: 1 }));
+            sample.finish()
+        };
+        let sample = sample_of(&mut (0..1_000));
+        assert_eq!(sample.len(), 16);
+        assert_eq!(sample, sample_of(&mut (0..1_000).rev()));
+        assert!(sample[0].position < 300 && sample[15].position > 700, "spread over the grid: {sample:?}");
+    }
+}

@@ -1,0 +1,342 @@
+//! Reading a region of one array: fetch the chunks that it touches, decode them side by side, copy the parts.
+
+use std::cell::RefCell;
+use std::time::Instant;
+
+use bytes::Bytes;
+use rayon::prelude::*;
+
+use crate::cancel::Cancel;
+use crate::codec::{Chain, CodecError, Scratch};
+use crate::error::{Context as _, Error, ErrorKind, Result};
+use crate::event::Meter;
+use crate::grid::{Region, for_each_index};
+use crate::hierarchy::ArrayNode;
+use crate::kernels::copy::{Strided, c_strides, copy_strided, fill_strided};
+use crate::store::Store;
+use crate::units::{Bytes as Size, saturating_usize};
+
+thread_local! {
+    /// Codec contexts and buffers of this thread, for as long as it lives.
+    static SCRATCH: RefCell<ThreadBuffers> = RefCell::default();
+}
+
+/// What a thread keeps between chunks.
+#[derive(Default)]
+struct ThreadBuffers {
+    codec: Scratch,
+    encoded: Vec<u8>,
+    decoded: Vec<u8>,
+}
+
+/// Lends this thread's codec scratch and two buffers, for an encoded and a decoded chunk.
+pub fn with_scratch<R>(work: impl FnOnce(&mut Scratch, &mut Vec<u8>, &mut Vec<u8>) -> R) -> R {
+    SCRATCH.with_borrow_mut(|buffers| work(&mut buffers.codec, &mut buffers.encoded, &mut buffers.decoded))
+}
+
+/// What reading needs beside the array: threads, a way to stop, counters.
+#[derive(Clone, Copy)]
+pub struct ReadContext<'a> {
+    /// Decodes chunks; its threads keep their buffers.
+    pub pool: &'a rayon::ThreadPool,
+    /// Looked at before each chunk.
+    pub cancel: &'a Cancel,
+    /// Counts bytes and time.
+    pub meter: &'a Meter,
+}
+
+/// One array of an open store, ready to be read.
+pub struct ArrayReader<'a> {
+    store: &'a Store,
+    node: &'a ArrayNode,
+    /// The chain of a regular grid; rectilinear chunks compile their own.
+    chain: Option<Chain>,
+    fill: Option<Vec<u8>>,
+    item_bytes: Option<usize>,
+    encoded_limit: u64,
+    chunk_limit: u64,
+}
+
+/// The chain of one chunk.
+pub(super) enum ChainRef<'a> {
+    /// That of every chunk of a regular grid.
+    Shared(&'a Chain),
+    /// That of this chunk alone.
+    Own(Box<Chain>),
+}
+
+impl std::ops::Deref for ChainRef<'_> {
+    type Target = Chain;
+
+    fn deref(&self) -> &Chain {
+        match self {
+            Self::Shared(chain) => chain,
+            Self::Own(chain) => chain,
+        }
+    }
+}
+
+/// Where a chunk's bytes come from.
+pub enum ChunkSource<'b> {
+    /// Fetched already; `None` if absent.
+    Fetched(Option<&'b Bytes>),
+    /// To be read from the local store by the decoding thread.
+    Local,
+}
+
+impl<'a> ArrayReader<'a> {
+    /// Prepares reading; chunks may take `chunk_limit` bytes decoded and about as much encoded.
+    ///
+    /// Errors: `Unsupported` for codecs that zkit does not know. Chunks that decode to more are `OverBudget` when they
+    /// are read, unless they are absent or decode in parts.
+    pub fn new(store: &'a Store, node: &'a ArrayNode, chunk_limit: u64) -> Result<Self> {
+        let metadata = &node.metadata;
+        let at = |error: Error| error.context(format!("could not prepare reading `{}` of {}", node.path, store.place()));
+        let chain = match metadata.grid.regular_shape() {
+            Some(chunk_shape) => Some(Chain::compile(metadata, &chunk_shape).map_err(|error| at(codec_error(error)))?),
+            None => None,
+        };
+        let unknown = metadata.unknown_codecs();
+        if !unknown.is_empty() {
+            return Err(at(Error::new(ErrorKind::Unsupported, format!("zkit does not decode the codec `{}`", unknown.join("`, `")))));
+        }
+        // stored chunks are mostly smaller than decoded ones; a little larger where they do not compress
+        let encoded_limit = metadata.chunk_decoded_bytes().map_or(chunk_limit, |bytes| bytes.saturating_mul(2).saturating_add(16 << 20).min(chunk_limit.saturating_mul(2)));
+        Ok(Self {
+            store,
+            node,
+            chain,
+            fill: metadata.fill_value.element(&metadata.data_type),
+            item_bytes: metadata.data_type.item_bytes().map(saturating_usize),
+            encoded_limit,
+            chunk_limit,
+        })
+    }
+
+    /// Returns the array.
+    pub fn node(&self) -> &'a ArrayNode {
+        self.node
+    }
+
+    /// Returns the bytes of one element, if that is fixed.
+    pub fn item_bytes(&self) -> Option<usize> {
+        self.item_bytes
+    }
+
+    /// Returns the element that absent chunks read as.
+    pub fn fill(&self) -> Result<&[u8]> {
+        self.fill.as_deref().ok_or_else(|| {
+            let message = format!("could not read absent chunks of `{}`: its fill value is not understood", self.node.path);
+            Error::new(ErrorKind::Unsupported, message)
+        })
+    }
+
+    /// Returns how large a stored object may be before reading it is refused.
+    pub fn encoded_limit(&self) -> u64 {
+        self.encoded_limit
+    }
+
+    pub(super) fn chain_for(&self, chunk_index: &[u64]) -> Result<ChainRef<'_>> {
+        match &self.chain {
+            Some(chain) => Ok(ChainRef::Shared(chain)),
+            None => {
+                let shape = self.node.metadata.grid.chunk_shape(chunk_index);
+                Chain::compile(&self.node.metadata, &shape).map(|chain| ChainRef::Own(Box::new(chain))).map_err(codec_error)
+            }
+        }
+    }
+
+    /// Returns the error of a chunk, with its key and array.
+    pub(super) fn chunk_error(&self, chunk_index: &[u64], error: Error) -> Error {
+        let mut key = String::new();
+        self.node.metadata.chunk_keys.push_key(chunk_index, &mut key);
+        error.context(format!("could not decode chunk `{key}` of `{}`", self.node.path))
+    }
+
+    /// Gets the bytes of a chunk into `buffer`, or returns those fetched already; `None` if it is absent.
+    pub(super) fn encoded<'b>(&self, chunk_index: &[u64], source: &'b ChunkSource<'_>, buffer: &'b mut Vec<u8>, meter: &Meter) -> Result<Option<&'b [u8]>> {
+        match source {
+            ChunkSource::Fetched(bytes) => Ok(bytes.map(|bytes| &bytes[..])),
+            ChunkSource::Local => {
+                let started = Instant::now();
+                let mut key = String::with_capacity(64);
+                self.node.chunk_key(chunk_index, &mut key);
+                let present = self.store.get(&key, self.encoded_limit, buffer)?;
+                meter.read_time.add_time(started.elapsed());
+                if !present {
+                    return Ok(None);
+                }
+                meter.bytes_read.add(buffer.len() as u64);
+                Ok(Some(buffer.as_slice()))
+            }
+        }
+    }
+
+    /// Fetches chunks from a remote store, several at once; `None` for a local one, whose threads read themselves.
+    ///
+    /// Waits on the calling thread, which must not be one of the pool.
+    pub(super) fn fetch(&self, chunks: &[Vec<u64>], meter: &Meter) -> Result<Option<Vec<Option<Bytes>>>> {
+        if matches!(self.store, Store::Local(_)) {
+            return Ok(None);
+        }
+        let started = Instant::now();
+        let keys: Vec<String> = chunks
+            .iter()
+            .map(|chunk_index| {
+                let mut key = String::new();
+                self.node.chunk_key(chunk_index, &mut key);
+                key
+            })
+            .collect();
+        let fetched: Result<Vec<Option<Bytes>>> = self.store.get_many(&keys, self.encoded_limit).into_iter().collect();
+        let fetched = fetched?;
+        meter.bytes_read.add(fetched.iter().flatten().map(|bytes| bytes.len() as u64).sum());
+        meter.read_time.add_time(started.elapsed());
+        Ok(Some(fetched))
+    }
+
+    /// Reads a region of elements of fixed size into `out`, canonical and in C order.
+    ///
+    /// Every chunk that the region touches is fetched and decoded once; memory: those chunks and `out`.
+    pub fn read_region(&self, region: &Region, out: &mut [u8], context: ReadContext<'_>) -> Result<()> {
+        let item = self.item_bytes.ok_or_else(|| Error::new(ErrorKind::Unsupported, format!("`{}` holds elements without fixed size", self.node.path)))?;
+        let grid = &self.node.metadata.grid;
+        let mut chunks = Vec::new();
+        for_each_index(&grid.chunks_of(region), |chunk_index| {
+            chunks.push(chunk_index.to_vec());
+            Ok::<_, Error>(())
+        })?;
+        let fetched = self.fetch(&chunks, context.meter)?;
+        let source = |position: usize| match &fetched {
+            Some(fetched) => ChunkSource::Fetched(fetched[position].as_ref()),
+            None => ChunkSource::Local,
+        };
+        let parts: Vec<Region> = chunks.iter().map(|chunk_index| grid.chunk_region(chunk_index).intersection(region)).collect();
+        let lengths = parts.iter().map(|part| part.shape.iter().map(|&length| saturating_usize(length)).product::<usize>() * item);
+        if parts_are_runs(&parts, region) {
+            // each part is a run of `out`: decode straight into it
+            let mut rest = out;
+            let runs: Vec<&mut [u8]> = lengths.map(|length| rest.split_off_mut(..length).unwrap_or_default()).collect();
+            let work = chunks.par_iter().zip(&parts).zip(runs).enumerate();
+            return context.pool.install(|| work.try_for_each(|(position, ((chunk_index, part), run))| self.read_part(chunk_index, part, &source(position), run, context)));
+        }
+        let decoded: Result<Vec<Vec<u8>>> = context.pool.install(|| {
+            let work = chunks.par_iter().zip(&parts).enumerate();
+            work.map(|(position, (chunk_index, part))| {
+                let mut run = vec![0; part.shape.iter().map(|&length| saturating_usize(length)).product::<usize>() * item];
+                self.read_part(chunk_index, part, &source(position), &mut run, context).map(|()| run)
+            })
+            .collect()
+        });
+        let started = Instant::now();
+        let out_shape = to_usize(&region.shape);
+        let out_strides = c_strides(&out_shape, item);
+        for (part, run) in parts.iter().zip(decoded?) {
+            let shape = to_usize(&part.shape);
+            let offset = part.start.iter().zip(&region.start).zip(out_strides.iter()).map(|((&at, &origin), stride)| saturating_usize(at - origin) * stride.unsigned_abs()).sum();
+            let from = Strided { offset: 0, strides: &c_strides(&shape, item) };
+            let to = Strided { offset, strides: &out_strides };
+            copy_strided(item, &shape, &run, from, out, to).map_err(|error| Error::new(ErrorKind::Corrupt, "could not assemble a region").with_source(error))?;
+        }
+        context.meter.assemble_time.add_time(started.elapsed());
+        Ok(())
+    }
+
+    /// Refuses chunks that must be decoded whole and are too large for that.
+    fn check_budget(&self, chain: &Chain, wanted: usize) -> Result<()> {
+        let whole = chain.decoded_bytes().unwrap_or(0);
+        let in_parts = whole == wanted || chain.has_partial_decode() || chain.shard().is_some();
+        if in_parts || whole as u64 <= self.chunk_limit {
+            return Ok(());
+        }
+        let message = format!("one chunk decodes to {}, the memory budget leaves {} for it", Size(whole as u64), Size(self.chunk_limit));
+        Err(Error::new(ErrorKind::OverBudget, message).with_hint("raise --memory"))
+    }
+
+    /// Decodes the part of one chunk into `run`, which holds it without gaps.
+    fn read_part(&self, chunk_index: &[u64], part: &Region, source: &ChunkSource<'_>, run: &mut [u8], context: ReadContext<'_>) -> Result<()> {
+        context.cancel.check()?;
+        with_scratch(|scratch, encoded, _| {
+            let Some(encoded) = self.encoded(chunk_index, source, encoded, context.meter)? else {
+                return fill_run(self.fill()?, run);
+            };
+            let started = Instant::now();
+            let chain = self.chain_for(chunk_index)?;
+            self.check_budget(&chain, run.len())?;
+            let chunk_region = self.node.metadata.grid.chunk_region(chunk_index);
+            let start: Vec<usize> = part.start.iter().zip(&chunk_region.start).map(|(&at, &origin)| saturating_usize(at - origin)).collect();
+            decode_part(&chain, scratch, encoded, &start, &to_usize(&part.shape), self.fill()?, run).map_err(codec_error)?;
+            context.meter.bytes_decoded.add(run.len() as u64);
+            context.meter.decode_time.add_time(started.elapsed());
+            Ok(())
+        })
+        .map_err(|error| self.chunk_error(chunk_index, error))
+    }
+}
+
+/// Decodes the box at `start` of a chunk into `run`, without gaps and in C order.
+///
+/// Of shards, only the inner chunks that the box touches are decoded; of blosc frames, only the blocks.
+fn decode_part(chain: &Chain, scratch: &mut Scratch, encoded: &[u8], start: &[usize], shape: &[usize], fill: &[u8], run: &mut [u8]) -> Result<(), CodecError> {
+    if shape == chain.shape() {
+        return chain.decode_into(scratch, encoded, run);
+    }
+    if let Some(shard) = chain.shard() {
+        return shard.decode_box(scratch, encoded, start, shape, fill, run, decode_part);
+    }
+    let decoded = chain.decoded_bytes().unwrap_or(0);
+    let item = decoded / chain.shape().iter().product::<usize>().max(1);
+    // the bytes from the first element of the box to its last
+    let strides = c_strides(chain.shape(), item);
+    let first: usize = start.iter().zip(strides.iter()).map(|(&at, stride)| at * stride.unsigned_abs()).sum();
+    let extent: usize = shape.iter().zip(strides.iter()).map(|(&length, stride)| length.saturating_sub(1) * stride.unsigned_abs()).sum::<usize>() + item;
+    let mut hull = vec![0; extent];
+    chain.decode_range(scratch, encoded, first..first + extent, &mut hull)?;
+    let from = Strided { offset: 0, strides: &strides };
+    let to = Strided { offset: 0, strides: &c_strides(shape, item) };
+    copy_strided(item, shape, &hull, from, run, to).map_err(|error| CodecError::corrupt("chunk", error.to_string()))
+}
+
+/// Returns whether the parts, one after the other, are the region in C order: only its first long dimension is cut.
+fn parts_are_runs(parts: &[Region], region: &Region) -> bool {
+    let Some(cut) = region.shape.iter().position(|&length| length > 1) else { return true };
+    parts.iter().all(|part| part.shape[cut + 1..] == region.shape[cut + 1..])
+}
+
+fn fill_run(fill: &[u8], run: &mut [u8]) -> Result<()> {
+    if fill.iter().all(|&byte| byte == 0) {
+        run.fill(0);
+        return Ok(());
+    }
+    let count = run.len() / fill.len().max(1);
+    let layout = Strided { offset: 0, strides: &c_strides(&[count], fill.len()) };
+    fill_strided(fill, &[count], run, layout).map_err(|error| Error::new(ErrorKind::Corrupt, "could not fill a region").with_source(error))
+}
+
+pub(crate) fn to_usize(lengths: &[u64]) -> Vec<usize> {
+    lengths.iter().map(|&length| saturating_usize(length)).collect()
+}
+
+/// Returns a codec's failure as the core's error.
+pub(crate) fn codec_error(error: CodecError) -> Error {
+    let kind = match error {
+        CodecError::Unsupported { .. } => ErrorKind::Unsupported,
+        CodecError::Corrupt { .. } | CodecError::Size { .. } => ErrorKind::Corrupt,
+    };
+    Error::new(kind, error.to_string())
+}
+
+impl std::fmt::Debug for ArrayReader<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ArrayReader").field("path", &self.node.path).finish_non_exhaustive()
+    }
+}
+
+/// Reads several regions one after the other; see [`ArrayReader::read_region`].
+pub(crate) fn read_slab(reader: &ArrayReader<'_>, region: &Region, out: &mut Vec<u8>, context: ReadContext<'_>) -> Result<()> {
+    let item = reader.item_bytes.unwrap_or(0) as u64;
+    let bytes = region.elements().and_then(|elements| elements.checked_mul(item));
+    let bytes = bytes.ok_or_else(|| Error::new(ErrorKind::OverBudget, "the size of a slab overflows"))?;
+    out.resize(saturating_usize(bytes), 0);
+    reader.read_region(region, out, context).context(|| format!("could not read `{}` of {}", reader.node.path, reader.store.place()))
+}
