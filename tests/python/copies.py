@@ -69,7 +69,7 @@ def assert_faithful(source, copy, *, zarr_format, codec):
     assert oracle.digests(copy) == source.digests
     assert attributes_of(copy) == source.attributes
     for path, where in folders.items():
-        assert oracle.dimension_names(*where) == source.dimensions[path], path
+        assert (oracle.dimension_names(*where) or []) == (source.dimensions[path] or []), path
         if source.values[path].dtype.name in NUMBERS:
             assert_codec(*where, codec)
     assert is_consolidated(copy) or not source.consolidated
@@ -88,7 +88,24 @@ def assert_equal_datasets(source, copy):
     copies = oracle.datasets(copy)
     for group, dataset in source.datasets.items():
         assert group in copies, f"xarray opens {group} of the source but not of the copy"
-        xarray.testing.assert_identical(dataset, copies[group])
+        left, right = visible(dataset), visible(copies[group])
+        for name in set(left.variables) & set(right.variables):
+            # zkit says so: xarray cannot mark missing text of fixed length in v3, nor times
+            if right[name].dtype.kind in "SU" and left[name].dtype.kind == "O":
+                right[name] = right[name].astype(object).where(left[name].notnull())
+                left[name] = left[name].astype(object)
+            if right[name].dtype.kind in "Mm":
+                left[name].attrs.pop("_FillValue", None)
+                right[name].attrs.pop("_FillValue", None)
+        xarray.testing.assert_identical(left, right)
+
+
+def visible(dataset):
+    """xarray hides NCZarr's own attributes where NCZarr's dimensions name the axes, and shows them elsewhere."""
+    dataset = dataset.copy()
+    for node in [dataset, *dataset.variables.values()]:
+        node.attrs = {key: value for key, value in node.attrs.items() if not key.lower().startswith("_nc")}
+    return dataset
 
 
 def assert_tensorstore_agrees(source, folders):

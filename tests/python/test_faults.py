@@ -119,7 +119,7 @@ def test_a_pipe_in_the_place_of_a_chunk_does_not_hang(zkit, tmp_path):
     store = gen_v2.group(tmp_path / "pipe.zarr")
     gen_v2.v2(store / "array", weather(), absent={(0, 0)})
     os.mkfifo(store / "array" / "0.0")
-    assert within_bounds(zkit("inspect", store, timeout=10)).code == 0
+    assert within_bounds(zkit("inspect", store, timeout=10)).code in (0, 3)
     outcome = within_bounds(zkit("digest", store, "--format", "json", timeout=10))
     assert outcome.code in (1, 3) and outcome.json()["arrays"][0]["sha256"] is None
 

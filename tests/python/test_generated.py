@@ -1,5 +1,8 @@
 """Every codec, type, filter, layout and fill value that the generator knows: inspect, digest and recompress."""
 
+import json
+
+import numcodecs
 import numpy as np
 import pytest
 import zarr
@@ -18,6 +21,7 @@ REFUSALS = {
     ("v2_structs", "3"): "sub",
     ("v3_sharding", "2"): "shard",
     ("v3_structs", "2"): "struct",
+    ("v3_layouts", "2"): "only some dimensions have names",
 }
 
 
@@ -107,7 +111,7 @@ def test_objects_whose_decoding_runs_code_are_refused_by_name(zkit, generated):
     assert arrays["sound"]["sha256"] == oracle.digest(oracle.values(folder, version))
 
 
-def test_arrays_that_cannot_be_decoded_are_copied_byte_for_byte_and_named(zkit, generated, tmp_path):
+def test_arrays_that_cannot_be_decoded_keep_their_elements_and_are_named(zkit, generated, tmp_path):
     store, copy = generated["v2_refused"], tmp_path / "copy.zarr"
     outcome = zkit("recompress", store, copy, "--zarr-format", "keep")
     assert outcome.code == 0, outcome.err
@@ -115,4 +119,11 @@ def test_arrays_that_cannot_be_decoded_are_copied_byte_for_byte_and_named(zkit, 
         assert codec in outcome.err + outcome.stdout.decode()
         for chunk in (store / codec).iterdir():
             if not chunk.name.startswith("."):
-                assert (copy / codec / chunk.name).read_bytes() == chunk.read_bytes()
+                copied = (copy / codec / chunk.name).read_bytes()
+                assert uncompressed(copy / codec, copied) == uncompressed(store / codec, chunk.read_bytes())
+
+
+def uncompressed(array, chunk):
+    """What lies behind an array's compressor, by numcodecs."""
+    compressor = json.loads((array / ".zarray").read_bytes())["compressor"]
+    return bytes(numcodecs.get_codec(compressor).decode(chunk)) if compressor else chunk

@@ -140,7 +140,11 @@ impl StoreArgs {
     pub fn store_options(&self, environment: &Environment) -> StoreOptions {
         StoreOptions {
             environment: environment.store_variables(),
-            options: self.storage_options.iter().map(|option| (option.key.clone(), option.value.clone())).collect(),
+            options: self
+                .storage_options
+                .iter()
+                .map(|option| (option.key.clone(), option.value.clone()))
+                .collect(),
             anonymous: self.anonymous,
             timeout: self.timeout,
             max_requests_per_second: self.max_requests_per_second,

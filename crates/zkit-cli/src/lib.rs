@@ -23,8 +23,8 @@ mod rates;
 mod run;
 mod shell;
 mod signals;
-mod watchdog;
 pub mod values;
+mod watchdog;
 
 pub use exit::Exit;
 pub use run::{Command, Entry, command_of, command_of_all, main_of, main_of_all};

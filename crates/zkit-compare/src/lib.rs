@@ -77,8 +77,16 @@ impl Command for Compare {
         let filter = args.select.filter();
         let takes = |path: &str| filter.takes(path);
         let mut differences = metadata::differences(&left, &right, &takes);
-        let pairs: Vec<Pair<'_>> = left.arrays.iter().filter(|array| takes(&array.path)).filter_map(|array| comparable(array, &right)).collect();
-        let resources = Resources { memory_bytes: args.resources.memory_budget().bytes, jobs: args.resources.jobs().get() };
+        let pairs: Vec<Pair<'_>> = left
+            .arrays
+            .iter()
+            .filter(|array| takes(&array.path))
+            .filter_map(|array| comparable(array, &right))
+            .collect();
+        let resources = Resources {
+            memory_bytes: args.resources.memory_budget().bytes,
+            jobs: args.resources.jobs().get(),
+        };
         let results = engine::compare(stores, &pairs, resources, shell.observer(), shell.cancel())?;
         shell.cancel().check()?;
 
@@ -129,12 +137,19 @@ impl Command for Compare {
 /// Returns the pair of an array and its namesake, if their values can be compared.
 fn comparable<'a>(left: &'a ArrayNode, right: &'a Hierarchy) -> Option<Pair<'a>> {
     let right = right.array(&left.path)?;
-    let alike = left.metadata.shape() == right.metadata.shape() && left.metadata.data_type == right.metadata.data_type;
+    let alike = left.metadata.shape() == right.metadata.shape()
+        && left.metadata.data_type == right.metadata.data_type;
     alike.then_some(Pair { left, right })
 }
 
 fn failure(path: &str, error: &Error) -> DifferenceOutput {
-    DifferenceOutput { path: path.to_owned(), what: "error", left: Some(error.one_line()), right: None, index: None }
+    DifferenceOutput {
+        path: path.to_owned(),
+        what: "error",
+        left: Some(error.one_line()),
+        right: None,
+        index: None,
+    }
 }
 
 fn document(output: &Output) -> Document {
@@ -148,11 +163,23 @@ fn document(output: &Output) -> Document {
         (false, false) => "not all could be compared".to_owned(),
     };
     facts.fact("result", verdict);
-    let mut table = Table::new([Column::left("node"), Column::left("differs in"), Column::left("at"), Column::left("left").wraps(), Column::left("right").wraps()]);
+    let mut table = Table::new([
+        Column::left("node"),
+        Column::left("differs in"),
+        Column::left("at"),
+        Column::left("left").wraps(),
+        Column::left("right").wraps(),
+    ]);
     for difference in &output.differences {
         let at = difference.index.as_ref().map(|index| format!("{index:?}")).unwrap_or_default();
         let text = |side: &Option<String>| side.clone().unwrap_or_else(|| "-".to_owned());
-        table.row([difference.path.clone(), difference.what.to_owned(), at, text(&difference.left), text(&difference.right)]);
+        table.row([
+            difference.path.clone(),
+            difference.what.to_owned(),
+            at,
+            text(&difference.left),
+            text(&difference.right),
+        ]);
     }
     let mut document = Document::new();
     document.facts(facts).table(table);

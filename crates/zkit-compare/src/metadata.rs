@@ -11,9 +11,17 @@ use crate::DifferenceOutput;
 const OF_THE_FORMAT: [&str; 2] = ["_ARRAY_DIMENSIONS", "_FillValue"];
 
 /// Returns how the metadata of two stores differs, for the nodes that `takes` names.
-pub(crate) fn differences(left: &Hierarchy, right: &Hierarchy, takes: &dyn Fn(&str) -> bool) -> Vec<DifferenceOutput> {
+pub(crate) fn differences(
+    left: &Hierarchy,
+    right: &Hierarchy,
+    takes: &dyn Fn(&str) -> bool,
+) -> Vec<DifferenceOutput> {
     let mut found = Vec::new();
-    let paths: BTreeSet<&str> = [left, right].iter().flat_map(|hierarchy| hierarchy.arrays.iter().map(|array| array.path.as_str())).filter(|path| takes(path)).collect();
+    let paths: BTreeSet<&str> = [left, right]
+        .iter()
+        .flat_map(|hierarchy| hierarchy.arrays.iter().map(|array| array.path.as_str()))
+        .filter(|path| takes(path))
+        .collect();
     for path in paths {
         match (left.array(path), right.array(path)) {
             (Some(left), Some(right)) => arrays(left, right, &mut found),
@@ -38,7 +46,13 @@ fn arrays(left: &ArrayNode, right: &ArrayNode, found: &mut Vec<DifferenceOutput>
     let (a, b) = (&left.metadata, &right.metadata);
     let mut differ = |what, one: String, other: String| {
         if one != other {
-            found.push(DifferenceOutput { path: left.path.clone(), what, left: Some(one), right: Some(other), index: None });
+            found.push(DifferenceOutput {
+                path: left.path.clone(),
+                what,
+                left: Some(one),
+                right: Some(other),
+                index: None,
+            });
         }
     };
     differ("shape", format!("{:?}", a.shape()), format!("{:?}", b.shape()));
@@ -53,7 +67,13 @@ fn dimensions(array: &ArrayNode) -> String {
     names.iter().map(|name| name.as_deref().unwrap_or("-")).collect::<Vec<_>>().join(", ")
 }
 
-fn attributes(path: &str, left: &Object, right: &Object, same_format: bool, found: &mut Vec<DifferenceOutput>) {
+fn attributes(
+    path: &str,
+    left: &Object,
+    right: &Object,
+    same_format: bool,
+    found: &mut Vec<DifferenceOutput>,
+) {
     let keys: BTreeSet<&str> = left.iter().chain(right.iter()).map(|(key, _)| key).collect();
     for key in keys.into_iter().filter(|key| same_format || !OF_THE_FORMAT.contains(key)) {
         let (a, b) = (left.get(key), right.get(key));
@@ -61,16 +81,27 @@ fn attributes(path: &str, left: &Object, right: &Object, same_format: bool, foun
             continue;
         }
         let show = |value: Option<&Json>| value.map(|value| format!("{key} = {value}"));
-        found.push(DifferenceOutput { path: path.to_owned(), what: "attributes", left: show(a), right: show(b), index: None });
+        found.push(DifferenceOutput {
+            path: path.to_owned(),
+            what: "attributes",
+            left: show(a),
+            right: show(b),
+            index: None,
+        });
     }
 }
 
 /// Returns whether two values mean the same: key order does not matter, `1.0` is `1.00`.
 fn equal(left: &Json, right: &Json) -> bool {
     match (left, right) {
-        (Json::Number(a), Json::Number(b)) => a == b || left.as_f64().zip(right.as_f64()).is_some_and(|(a, b)| a.to_bits() == b.to_bits()),
+        (Json::Number(a), Json::Number(b)) => {
+            a == b || left.as_f64().zip(right.as_f64()).is_some_and(|(a, b)| a.to_bits() == b.to_bits())
+        }
         (Json::Array(a), Json::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal(a, b)),
-        (Json::Object(a), Json::Object(b)) => a.len() == b.len() && a.iter().all(|(key, value)| b.get(key).is_some_and(|other| equal(value, other))),
+        (Json::Object(a), Json::Object(b)) => {
+            a.len() == b.len()
+                && a.iter().all(|(key, value)| b.get(key).is_some_and(|other| equal(value, other)))
+        }
         (a, b) => a == b,
     }
 }

@@ -132,7 +132,10 @@ mod tests {
     fn one_line_names_every_cause_once() {
         let inner = Error::new(ErrorKind::Corrupt, "frame claims 9 bytes, 8 expected");
         let outer = inner.context("could not decode chunk `c/0` of `/t`");
-        assert_eq!(outer.one_line(), "could not decode chunk `c/0` of `/t`: frame claims 9 bytes, 8 expected");
+        assert_eq!(
+            outer.one_line(),
+            "could not decode chunk `c/0` of `/t`: frame claims 9 bytes, 8 expected"
+        );
         assert_eq!(outer.kind(), ErrorKind::Corrupt);
     }
 }

@@ -73,7 +73,16 @@ pub struct Meter {
 impl Meter {
     /// Returns a number that changes whenever something moves.
     pub fn activity(&self) -> u64 {
-        let counters = [&self.arrays_done, &self.objects_listed, &self.bytes_read, &self.bytes_decoded, &self.bytes_encoded, &self.bytes_written, &self.objects_written, &self.requests];
+        let counters = [
+            &self.arrays_done,
+            &self.objects_listed,
+            &self.bytes_read,
+            &self.bytes_decoded,
+            &self.bytes_encoded,
+            &self.bytes_written,
+            &self.objects_written,
+            &self.requests,
+        ];
         counters.iter().fold(0, |sum, counter| sum.wrapping_add(counter.get()))
     }
 }

@@ -68,7 +68,8 @@ impl std::str::FromStr for StoreUrl {
             return Ok(Self::Local(PathBuf::from(text)));
         };
         let url = Url::parse(text).map_err(|error| {
-            Error::new(ErrorKind::Usage, format!("could not parse the URL `{}`", redact(text))).with_source(error)
+            Error::new(ErrorKind::Usage, format!("could not parse the URL `{}`", redact(text)))
+                .with_source(error)
         })?;
         let scheme = match scheme.to_ascii_lowercase().as_str() {
             "file" => {
@@ -143,7 +144,10 @@ mod tests {
     #[test]
     fn paths_and_file_urls_are_local() {
         assert_eq!("a/b.zarr".parse::<StoreUrl>().unwrap(), StoreUrl::Local("a/b.zarr".into()));
-        assert_eq!("file:///a/b%20c.zarr".parse::<StoreUrl>().unwrap(), StoreUrl::Local("/a/b c.zarr".into()));
+        assert_eq!(
+            "file:///a/b%20c.zarr".parse::<StoreUrl>().unwrap(),
+            StoreUrl::Local("/a/b c.zarr".into())
+        );
     }
 
     #[test]

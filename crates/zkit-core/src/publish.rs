@@ -61,7 +61,9 @@ impl PartialStore {
             }
             // left by a run that died, unless somebody holds its lock
             let _lock = lock(LocalWriter::open(&partial)?, &partial)?;
-            std::fs::remove_dir_all(&partial).and_then(|()| std::fs::create_dir(&partial)).map_err(|error| write_error(&partial, "replace", error))?;
+            std::fs::remove_dir_all(&partial)
+                .and_then(|()| std::fs::create_dir(&partial))
+                .map_err(|error| write_error(&partial, "replace", error))?;
         }
         let writer = lock(LocalWriter::open(&partial)?, &partial)?;
         Ok(Self { destination: destination.to_owned(), existing, writer: Some(writer) })
@@ -95,17 +97,25 @@ impl PartialStore {
             Ok(()) => {}
             // file systems without these flags: the check above is then all there is
             Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) if flags == RenameFlags::NOREPLACE => {
-                std::fs::rename(partial, &self.destination).map_err(|error| write_error(&self.destination, "publish", error))?;
+                std::fs::rename(partial, &self.destination)
+                    .map_err(|error| write_error(&self.destination, "publish", error))?;
             }
             Err(rustix::io::Errno::EXIST) => return Err(occupied(&self.destination)),
             Err(error) => return Err(write_error(&self.destination, "publish", error.into())),
         }
         if flags == RenameFlags::EXCHANGE {
             // what was there before lies in the sibling now
-            std::fs::remove_dir_all(partial).map_err(|error| write_error(partial, "remove the replaced store at", error))?;
+            std::fs::remove_dir_all(partial)
+                .map_err(|error| write_error(partial, "remove the replaced store at", error))?;
         }
-        let parent = self.destination.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        File::open(parent).and_then(|parent| parent.sync_all()).map_err(|error| write_error(parent, "sync", error))
+        let parent = self
+            .destination
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty())
+            .unwrap_or(Path::new("."));
+        File::open(parent)
+            .and_then(|parent| parent.sync_all())
+            .map_err(|error| write_error(parent, "sync", error))
     }
 }
 
@@ -125,7 +135,8 @@ fn lock(writer: LocalWriter, partial: &Path) -> Result<LocalWriter> {
         Err(rustix::io::Errno::NOLCK | rustix::io::Errno::NOTSUP) => Ok(writer),
         Err(rustix::io::Errno::WOULDBLOCK) => {
             let message = format!("another run is writing {} at this moment", partial.display());
-            Err(Error::new(ErrorKind::Conflict, message).with_hint("wait for it, or name another destination"))
+            Err(Error::new(ErrorKind::Conflict, message)
+                .with_hint("wait for it, or name another destination"))
         }
         Err(error) => Err(write_error(partial, "lock", error.into())),
     }
@@ -133,7 +144,8 @@ fn lock(writer: LocalWriter, partial: &Path) -> Result<LocalWriter> {
 
 fn occupied(destination: &Path) -> Error {
     let message = format!("the destination {} already exists", destination.display());
-    Error::new(ErrorKind::Conflict, message).with_hint("pass --overwrite to replace it, or name another destination")
+    Error::new(ErrorKind::Conflict, message)
+        .with_hint("pass --overwrite to replace it, or name another destination")
 }
 
 fn check_free(destination: &Path, existing: Existing) -> Result<()> {
@@ -143,14 +155,18 @@ fn check_free(destination: &Path, existing: Existing) -> Result<()> {
         Existing::Replace if metadata.is_dir() => Ok(()),
         Existing::Replace => {
             let message = format!("the destination {} is not a directory", destination.display());
-            Err(Error::new(ErrorKind::Conflict, message).with_hint("remove it yourself, or name another destination"))
+            Err(Error::new(ErrorKind::Conflict, message)
+                .with_hint("remove it yourself, or name another destination"))
         }
     }
 }
 
 fn partial_path(destination: &Path) -> Result<PathBuf> {
     let name = destination.file_name().ok_or_else(|| {
-        Error::new(ErrorKind::Usage, format!("the destination {} has no name of its own", destination.display()))
+        Error::new(
+            ErrorKind::Usage,
+            format!("the destination {} has no name of its own", destination.display()),
+        )
     })?;
     let mut name = name.to_owned();
     name.push(".partial");
@@ -179,27 +195,45 @@ pub fn check_apart(source: &StoreUrl, destination: &Path) -> Result<()> {
 
 /// Returns the bytes that are free for ordinary users where `path` is or will be.
 pub fn free_bytes(path: &Path) -> Option<u64> {
-    let existing = path.ancestors().map(|ancestor| if ancestor.as_os_str().is_empty() { Path::new(".") } else { ancestor });
-    let stat = existing.filter(|ancestor| ancestor.exists()).find_map(|ancestor| rustix::fs::statvfs(ancestor).ok())?;
+    let existing = path
+        .ancestors()
+        .map(|ancestor| if ancestor.as_os_str().is_empty() { Path::new(".") } else { ancestor });
+    let stat = existing
+        .filter(|ancestor| ancestor.exists())
+        .find_map(|ancestor| rustix::fs::statvfs(ancestor).ok())?;
     Some(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
 /// Returns the metadata documents of a planned copy with their keys, in the order in which they are to be
 /// written: arrays, then groups from the deepest up, then the root's, which make the store look complete.
-pub fn metadata_documents(plan: &CopyPlan, source: &Hierarchy, consolidate: Consolidate) -> Vec<(String, Json)> {
+pub fn metadata_documents(
+    plan: &CopyPlan,
+    source: &Hierarchy,
+    consolidate: Consolidate,
+) -> Vec<(String, Json)> {
     let consolidated = match consolidate {
         Consolidate::Auto => source.consolidated != crate::hierarchy::Consolidated::None,
         Consolidate::Always => true,
         Consolidate::Never => false,
     };
-    let mut nodes: Vec<(String, Vec<(&'static str, Json)>)> =
-        plan.arrays.iter().map(|array| (array.target.prefix().to_owned(), ArrayMetadata::documents(&array.target.metadata))).collect();
+    let mut nodes: Vec<(String, Vec<(&'static str, Json)>)> = plan
+        .arrays
+        .iter()
+        .map(|array| (array.target.prefix().to_owned(), ArrayMetadata::documents(&array.target.metadata)))
+        .collect();
     let mut groups: Vec<(String, Vec<(&'static str, Json)>)> = plan
         .groups
         .iter()
-        .map(|group| (group.path.trim_start_matches('/').to_owned(), group_documents(group.format, Some(&group.document), &group.attributes)))
+        .map(|group| {
+            (
+                group.path.trim_start_matches('/').to_owned(),
+                group_documents(group.format, Some(&group.document), &group.attributes),
+            )
+        })
         .collect();
-    groups.sort_by_key(|(prefix, _)| std::cmp::Reverse(if prefix.is_empty() { 0 } else { prefix.matches('/').count() + 1 }));
+    groups.sort_by_key(|(prefix, _)| {
+        std::cmp::Reverse(if prefix.is_empty() { 0 } else { prefix.matches('/').count() + 1 })
+    });
     nodes.extend(groups);
     let has_root = nodes.last().is_some_and(|(prefix, _)| prefix.is_empty());
     if !has_root && (consolidated || plan.arrays.iter().all(|array| !array.target.prefix().is_empty())) {
@@ -208,7 +242,9 @@ pub fn metadata_documents(plan: &CopyPlan, source: &Hierarchy, consolidate: Cons
     if consolidated {
         add_consolidated(&mut nodes, plan.format);
     }
-    let keyed = nodes.into_iter().flat_map(|(prefix, documents)| documents.into_iter().map(move |(name, document)| (join(&prefix, name), document)));
+    let keyed = nodes.into_iter().flat_map(|(prefix, documents)| {
+        documents.into_iter().map(move |(name, document)| (join(&prefix, name), document))
+    });
     keyed.collect()
 }
 
@@ -221,13 +257,25 @@ fn add_consolidated(nodes: &mut [(String, Vec<(&'static str, Json)>)], format: Z
     match format {
         ZarrFormat::V2 => {
             let all = std::iter::once(&*root).chain(below.iter());
-            let mut entries: Vec<(String, Json)> = all.flat_map(|(prefix, documents)| documents.iter().map(move |(name, document)| (join(prefix, name), document.clone()))).collect();
+            let mut entries: Vec<(String, Json)> = all
+                .flat_map(|(prefix, documents)| {
+                    documents.iter().map(move |(name, document)| (join(prefix, name), document.clone()))
+                })
+                .collect();
             entries.sort_by(|a, b| a.0.cmp(&b.0));
-            let document = Object::from_iter([("metadata", Json::Object(entries.into_iter().collect())), ("zarr_consolidated_format", Json::number(1))]);
+            let document = Object::from_iter([
+                ("metadata", Json::Object(entries.into_iter().collect())),
+                ("zarr_consolidated_format", Json::number(1)),
+            ]);
             root.1.push((".zmetadata", document.into()));
         }
         ZarrFormat::V3 => {
-            let mut entries: Vec<(&str, Json)> = below.iter().flat_map(|(prefix, documents)| documents.iter().map(move |(_, document)| (prefix.as_str(), document.clone()))).collect();
+            let mut entries: Vec<(&str, Json)> = below
+                .iter()
+                .flat_map(|(prefix, documents)| {
+                    documents.iter().map(move |(_, document)| (prefix.as_str(), document.clone()))
+                })
+                .collect();
             entries.sort_by(|a, b| a.0.cmp(b.0));
             let inline = Object::from_iter([
                 ("kind", Json::string("inline")),
@@ -266,7 +314,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let destination = folder.path().join("a.zarr");
         let first = PartialStore::create(&destination, Existing::Keep).unwrap();
-        assert_eq!(PartialStore::create(&destination, Existing::Keep).unwrap_err().kind(), ErrorKind::Conflict);
+        assert_eq!(
+            PartialStore::create(&destination, Existing::Keep).unwrap_err().kind(),
+            ErrorKind::Conflict
+        );
         drop(first);
         std::fs::create_dir(folder.path().join("a.zarr.partial")).unwrap();
         std::fs::write(folder.path().join("a.zarr.partial/old"), b"x").unwrap();
@@ -280,7 +331,10 @@ mod tests {
         let destination = folder.path().join("a.zarr");
         std::fs::create_dir(&destination).unwrap();
         std::fs::write(destination.join("old"), b"x").unwrap();
-        assert_eq!(PartialStore::create(&destination, Existing::Keep).unwrap_err().kind(), ErrorKind::Conflict);
+        assert_eq!(
+            PartialStore::create(&destination, Existing::Keep).unwrap_err().kind(),
+            ErrorKind::Conflict
+        );
         let store = PartialStore::create(&destination, Existing::Replace).unwrap();
         store.writer().unwrap().put("new", b"y").unwrap();
         assert!(destination.join("old").exists());
@@ -296,7 +350,14 @@ mod tests {
         std::fs::create_dir(&source).unwrap();
         std::os::unix::fs::symlink(&source, folder.path().join("link")).unwrap();
         let url = StoreUrl::Local(source.clone());
-        for bad in [source.clone(), source.join("b/c.zarr"), folder.path().to_owned(), folder.path().join("link"), folder.path().join("link/x"), source.join("../a.zarr")] {
+        for bad in [
+            source.clone(),
+            source.join("b/c.zarr"),
+            folder.path().to_owned(),
+            folder.path().join("link"),
+            folder.path().join("link/x"),
+            source.join("../a.zarr"),
+        ] {
             assert_eq!(check_apart(&url, &bad).unwrap_err().kind(), ErrorKind::Usage, "{}", bad.display());
         }
         check_apart(&url, &folder.path().join("a.zarr2")).unwrap();

@@ -71,9 +71,17 @@ impl Command for Digest {
         let hierarchy = Hierarchy::open(&args.store, &args.access.store_options(shell.environment()))?;
         let store = hierarchy.readable_store()?;
         let filter = args.select.filter();
-        let arrays: Vec<&ArrayNode> = hierarchy.select(&args.arrays)?.into_iter().filter(|array| filter.takes(&array.path)).collect();
-        let resources = Resources { memory_bytes: args.resources.memory_budget().bytes, jobs: args.resources.jobs().get() };
-        let (arrays, unwritten) = if args.unwritten { (arrays, Vec::new()) } else { engine::split_unwritten(store, arrays, LARGE_UNWRITTEN_BYTES)? };
+        let arrays: Vec<&ArrayNode> =
+            hierarchy.select(&args.arrays)?.into_iter().filter(|array| filter.takes(&array.path)).collect();
+        let resources = Resources {
+            memory_bytes: args.resources.memory_budget().bytes,
+            jobs: args.resources.jobs().get(),
+        };
+        let (arrays, unwritten) = if args.unwritten {
+            (arrays, Vec::new())
+        } else {
+            engine::split_unwritten(store, arrays, LARGE_UNWRITTEN_BYTES)?
+        };
         let digests = engine::digest(store, &arrays, resources, shell.observer(), shell.cancel())?;
         shell.cancel().check()?;
 
@@ -85,7 +93,10 @@ impl Command for Digest {
                 path: array.path.clone(),
                 shape: Some(array.metadata.shape().to_vec()),
                 data_type: Some(array.metadata.data_type.to_string()),
-                sha256: digest.as_ref().ok().map(|digest| digest.iter().map(|byte| format!("{byte:02x}")).collect()),
+                sha256: digest
+                    .as_ref()
+                    .ok()
+                    .map(|digest| digest.iter().map(|byte| format!("{byte:02x}")).collect()),
                 error: digest.err().map(|error| error.one_line()),
             });
         }
@@ -99,7 +110,12 @@ impl Command for Digest {
             outputs.extend(broken);
         }
         outputs.sort_by(|a, b| a.path.cmp(&b.path));
-        let output = Output { schema_version: 1, store: hierarchy.url.clone(), complete: exit != Exit::Incomplete, arrays: outputs };
+        let output = Output {
+            schema_version: 1,
+            store: hierarchy.url.clone(),
+            complete: exit != Exit::Incomplete,
+            arrays: outputs,
+        };
         shell.emit(&document(&output), &output)?;
         Ok(exit)
     }
@@ -113,7 +129,9 @@ fn left_out(array: &ArrayNode) -> ArrayOutput {
         shape: Some(array.metadata.shape().to_vec()),
         data_type: Some(array.metadata.data_type.to_string()),
         sha256: None,
-        error: Some(format!("no chunk was ever written: {size} of fill values; pass --unwritten to digest them")),
+        error: Some(format!(
+            "no chunk was ever written: {size} of fill values; pass --unwritten to digest them"
+        )),
     }
 }
 
@@ -128,11 +146,24 @@ fn exit_of(error: &Error) -> Exit {
 /// Returns the nodes whose metadata is so broken that they are no arrays to zkit.
 fn broken_nodes(hierarchy: &Hierarchy) -> Vec<ArrayOutput> {
     let broken = hierarchy.broken_nodes().into_iter();
-    broken.map(|defect| ArrayOutput { path: defect.path.clone(), shape: None, data_type: None, sha256: None, error: Some(defect.message.clone()) }).collect()
+    broken
+        .map(|defect| ArrayOutput {
+            path: defect.path.clone(),
+            shape: None,
+            data_type: None,
+            sha256: None,
+            error: Some(defect.message.clone()),
+        })
+        .collect()
 }
 
 fn document(output: &Output) -> Document {
-    let mut table = Table::new([Column::left("array"), Column::left("shape"), Column::left("data type"), Column::left("sha256").wraps()]);
+    let mut table = Table::new([
+        Column::left("array"),
+        Column::left("shape"),
+        Column::left("data type"),
+        Column::left("sha256").wraps(),
+    ]);
     let mut failed = 0;
     for array in &output.arrays {
         let shape = array.shape.as_deref().map(format::shape).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! `zkit inspect`: what is in a store, how it is laid out, what is stored of it, and what could be better.
 //!
-//! The core opens and surveys the store; [`facts`] computes what follows from that; [`json`] and [`text`] say it; the
-//! rules of [`advice`] judge it.
+//! The core opens and surveys the store; `facts` computes what follows from that; `json` and `text` say it; the rules of
+//! `advice` judge it.
 
 mod access;
 mod advice;
@@ -14,11 +14,15 @@ mod json;
 mod mount;
 mod near;
 mod probe;
+#[cfg(test)]
+mod tests;
 mod text;
 
 use zkit_cli::{Command, Exit, Shell};
+use zkit_core::cancel::Cancel;
 use zkit_core::engine::{ArraySurvey, SurveyDepth, survey};
 use zkit_core::error::{Error, ErrorKind};
+use zkit_core::event::Observer;
 use zkit_core::hierarchy::{ArrayNode, Hierarchy};
 use zkit_core::metadata::Defect;
 use zkit_core::store::Store;
@@ -50,7 +54,8 @@ impl Command for Inspect {
             let _ = rayon::ThreadPoolBuilder::new().num_threads(jobs.get()).build_global();
         }
         let hierarchy = Hierarchy::open(&args.store, &args.stores.store_options(shell.environment()))?;
-        let inspection = inspect(&hierarchy, args, shell)?;
+        let inspection =
+            inspect(&hierarchy, args, &Run { observer: shell.observer(), cancel: shell.cancel() })?;
         let advised = advice::advise(&inspection);
         match shell.format() {
             zkit_cli::args::Format::Json => {
@@ -66,16 +71,22 @@ impl Command for Inspect {
     }
 }
 
+/// Who watches the work, and who stops it.
+struct Run<'a> {
+    observer: &'a dyn Observer,
+    cancel: &'a Cancel,
+}
+
 /// Finds out all that the arguments ask for.
 fn inspect<'a>(
     hierarchy: &'a Hierarchy,
     args: &InspectArgs,
-    shell: &Shell,
+    run: &Run<'_>,
 ) -> anyhow::Result<Inspection<'a>> {
     let arrays = select(hierarchy, args)?;
     let depth = depth_of(hierarchy, arrays.len(), args);
     let mut surveys = match &hierarchy.store {
-        Some(store) => survey_all(store, &arrays, depth, shell)?,
+        Some(store) => survey_all(store, &arrays, depth, run)?,
         None => Vec::new(),
     };
     let mut defects = hierarchy.defects.clone();
@@ -104,7 +115,6 @@ fn inspect<'a>(
     if let (true, Some(store)) = (args.probe, &hierarchy.store) {
         let workers: Vec<u64> = args.workers.iter().map(|workers| workers.get()).collect();
         let memory_bytes = args.resources.memory_budget().bytes;
-        let run = (shell.observer(), shell.cancel());
         inspection.probe = Some(probe::probe(store, &inspection.arrays, &workers, memory_bytes, run)?);
     }
     Ok(inspection)
@@ -150,7 +160,7 @@ fn survey_all(
     store: &Store,
     arrays: &[&ArrayNode],
     depth: Depth,
-    shell: &Shell,
+    run: &Run<'_>,
 ) -> anyhow::Result<Vec<Option<ArraySurvey>>> {
     let sample_most = if arrays.len() == 1 { HEADS_OF_ONE } else { HEADS_OF_MANY };
     let depth = match depth {
@@ -158,6 +168,10 @@ fn survey_all(
         Depth::Listing => SurveyDepth::Listing { sample_most: 0 },
         Depth::Headers => SurveyDepth::Headers { sample_most },
     };
-    let surveys = survey(store, arrays, depth, shell.observer(), shell.cancel())?;
+    let surveys =
+        survey(store, arrays, depth, run.observer, run.cancel).map_err(|error| match error.kind() {
+            ErrorKind::Unsupported => error.with_hint("pass --depth metadata, which needs no listing"),
+            _ => error,
+        })?;
     Ok(surveys.into_iter().map(Some).collect())
 }

@@ -3,13 +3,12 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use zkit_core::cancel::Cancel;
 use zkit_core::codec::{Chain, Scratch};
 use zkit_core::engine::StoredChunk;
 use zkit_core::error::{Error, ErrorKind};
-use zkit_core::event::Observer;
 use zkit_core::store::Store;
 
+use crate::Run;
 use crate::facts::ArrayFacts;
 
 /// Chunks of one array that are decoded, at most.
@@ -74,7 +73,7 @@ pub(crate) fn probe(
     arrays: &[ArrayFacts<'_>],
     workers: &[u64],
     memory_bytes: u64,
-    (observer, cancel): (&dyn Observer, &Cancel),
+    run: &Run<'_>,
 ) -> Result<Probe> {
     let mut largest: Vec<&ArrayFacts<'_>> =
         arrays.iter().filter(|array| array.chunks_stored() > Some(0)).collect();
@@ -83,12 +82,12 @@ pub(crate) fn probe(
         Probe { arrays: Vec::new(), bytes_decoded: 0, core_seconds: 0.0, estimates: Vec::new(), left_out: 0 };
     let (started, mut work) = (Instant::now(), Vec::new());
     for array in largest {
-        cancel.check()?;
+        run.cancel.check()?;
         if started.elapsed() > WHOLE_TIME {
             result.left_out += 1;
             continue;
         }
-        let probed = probe_array(store, array, memory_bytes, (observer, cancel));
+        let probed = probe_array(store, array, memory_bytes, run);
         if let (Some(rate), Some(bytes)) = (probed.stored_rate(), array.bytes_stored()) {
             let seconds = bytes as f64 / rate;
             result.core_seconds += seconds;
@@ -119,12 +118,7 @@ fn estimate(work: &[Work], workers: u64) -> f64 {
     longest_chunk.fold(shared, f64::max)
 }
 
-fn probe_array(
-    store: &Store,
-    array: &ArrayFacts<'_>,
-    memory_bytes: u64,
-    (observer, cancel): (&dyn Observer, &Cancel),
-) -> Probed {
+fn probe_array(store: &Store, array: &ArrayFacts<'_>, memory_bytes: u64, run: &Run<'_>) -> Probed {
     let mut probed = Probed {
         path: array.node.path.clone(),
         chunks: 0,
@@ -136,7 +130,7 @@ fn probe_array(
     let sample = array.listing().map_or(&[][..], |listing| &listing.sample);
     let (started, mut decoder) = (Instant::now(), Decoder::default());
     for chunk in scattered(sample, SAMPLE_MOST) {
-        if started.elapsed() > ARRAY_TIME || cancel.is_cancelled() {
+        if started.elapsed() > ARRAY_TIME || run.cancel.is_cancelled() {
             break;
         }
         match decoder.decode(store, array, chunk, memory_bytes) {
@@ -145,8 +139,8 @@ fn probe_array(
                 probed.decoded_bytes += decoded_bytes;
                 probed.stored_bytes += chunk.bytes;
                 probed.time += time;
-                observer.meter().bytes_read.add(chunk.bytes);
-                observer.meter().bytes_decoded.add(decoded_bytes);
+                run.observer.meter().bytes_read.add(chunk.bytes);
+                run.observer.meter().bytes_decoded.add(decoded_bytes);
             }
             Ok(None) => {}
             Err(error) => {

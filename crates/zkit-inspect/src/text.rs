@@ -90,7 +90,10 @@ fn store_facts(inspection: &Inspection<'_>) -> Facts {
         _ => {
             facts.fact(
                 "chunks",
-                format!("{} expected; what is stored was not looked at", format::count(totals.chunks_total)),
+                format!(
+                    "{} expected; --depth listing tells which are stored",
+                    format::count(totals.chunks_total)
+                ),
             );
         }
     }

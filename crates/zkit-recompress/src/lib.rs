@@ -132,7 +132,10 @@ impl Command for Recompress {
         observer.event(Event::Phase("planning"));
         let source = Hierarchy::open(&args.source, &args.access.store_options(shell.environment()))?;
         let store = source.readable_store()?;
-        let resources = Resources { memory_bytes: args.resources.memory_budget().bytes, jobs: args.resources.jobs().get() };
+        let resources = Resources {
+            memory_bytes: args.resources.memory_budget().bytes,
+            jobs: args.resources.jobs().get(),
+        };
         let plan = make_plan(args, &source, store, resources, shell)?;
         if args.dry_run {
             let space = space(args, &plan)?;
@@ -143,7 +146,13 @@ impl Command for Recompress {
         check_space(args, &plan)?;
         let plan_time = started.elapsed();
         let verified = write(args, &source, store, &plan, resources, existing, shell)?;
-        output::emit_done(shell, args, &source, &plan, &Done { plan_time, total_time: started.elapsed(), verified })?;
+        output::emit_done(
+            shell,
+            args,
+            &source,
+            &plan,
+            &Done { plan_time, total_time: started.elapsed(), verified },
+        )?;
         Ok(Exit::Done)
     }
 }
@@ -151,33 +160,66 @@ impl Command for Recompress {
 fn check_destination(args: &RecompressArgs) -> Result<(), Error> {
     let text = args.destination.to_string_lossy();
     if text.contains("://") && !text.starts_with("file://") {
-        let message = format!("could not write to {}: copies are written to local directories", zkit_core::location::redact(&text));
-        return Err(Error::new(ErrorKind::Unsupported, message).with_hint("name a local directory, and upload it with the tools of your cloud"));
+        let message = format!(
+            "could not write to {}: copies are written to local directories",
+            zkit_core::location::redact(&text)
+        );
+        return Err(Error::new(ErrorKind::Unsupported, message)
+            .with_hint("name a local directory, and upload it with the tools of your cloud"));
     }
     publish::check_apart(&args.source, &args.destination)
 }
 
-fn make_plan(args: &RecompressArgs, source: &Hierarchy, store: &Store, resources: Resources, shell: &Shell) -> anyhow::Result<CopyPlan> {
+fn make_plan(
+    args: &RecompressArgs,
+    source: &Hierarchy,
+    store: &Store,
+    resources: Resources,
+    shell: &Shell,
+) -> anyhow::Result<CopyPlan> {
     let filter = args.select.filter();
-    let broken: Vec<_> = source.broken_nodes().into_iter().filter(|defect| filter.takes(&defect.path)).collect();
+    let broken: Vec<_> =
+        source.broken_nodes().into_iter().filter(|defect| filter.takes(&defect.path)).collect();
     if let (Some(first), false) = (broken.first(), args.skip_broken) {
-        let message = format!("{} of {} cannot be copied, first `{}`: {}", zkit_report::format::counted(broken.len() as u64, "node", "nodes"), source.url, first.path, first.message);
+        let message = format!(
+            "{} of {} cannot be copied, first `{}`: {}",
+            zkit_report::format::counted(broken.len() as u64, "node", "nodes"),
+            source.url,
+            first.path,
+            first.message
+        );
         let kind = if source.unreadable { ErrorKind::Unreadable } else { ErrorKind::Corrupt };
-        return Err(Error::new(kind, message).with_hint("mend or --exclude them, or pass --skip-broken to leave them out").into());
+        return Err(Error::new(kind, message)
+            .with_hint("mend or --exclude them, or pass --skip-broken to leave them out")
+            .into());
     }
     for defect in broken {
         shell.observer().event(Event::Warning(format!("left out: `{}`: {}", defect.path, defect.message)));
     }
     let arrays: Vec<&ArrayNode> = source.arrays.iter().filter(|array| filter.takes(&array.path)).collect();
-    let surveys = engine::survey(store, &arrays, SurveyDepth::Listing { sample_most: 0 }, shell.observer(), shell.cancel())?;
+    let surveys = engine::survey(
+        store,
+        &arrays,
+        SurveyDepth::Listing { sample_most: 0 },
+        shell.observer(),
+        shell.cancel(),
+    )?;
     let mut listed = Vec::with_capacity(arrays.len());
     for (array, survey) in arrays.into_iter().zip(surveys) {
         let Some(listing) = survey.listing else {
-            let what = survey.defects.first().map_or_else(String::new, |defect| format!(": {}", defect.message));
-            return Err(Error::new(ErrorKind::Unreadable, format!("could not list the chunks of `{}`{what}", array.path)).into());
+            let what =
+                survey.defects.first().map_or_else(String::new, |defect| format!(": {}", defect.message));
+            return Err(Error::new(
+                ErrorKind::Unreadable,
+                format!("could not list the chunks of `{}`{what}", array.path),
+            )
+            .into());
         };
         let largest_bytes = listing.sizes.range().map_or(0, |(_, largest)| largest);
-        listed.push((array.clone(), Stored { chunks: listing.stored, bytes: listing.bytes_stored, largest_bytes }));
+        listed.push((
+            array.clone(),
+            Stored { chunks: listing.stored, bytes: listing.bytes_stored, largest_bytes },
+        ));
     }
     let target = Target {
         format: match args.zarr_format {
@@ -200,8 +242,15 @@ fn confirm_overwrite(args: &RecompressArgs, shell: &Shell) -> anyhow::Result<Exi
         return Ok(Existing::Keep);
     }
     let question = format!("Replace {} once the copy is complete?", args.destination.display());
-    if args.destination.exists() && !args.yes && !shell.confirm(&question, "pass --yes to replace it without asking")? {
-        return Err(Error::new(ErrorKind::Conflict, format!("{} was left as it is", args.destination.display())).into());
+    if args.destination.exists()
+        && !args.yes
+        && !shell.confirm(&question, "pass --yes to replace it without asking")?
+    {
+        return Err(Error::new(
+            ErrorKind::Conflict,
+            format!("{} was left as it is", args.destination.display()),
+        )
+        .into());
     }
     Ok(Existing::Replace)
 }
@@ -213,7 +262,10 @@ struct Space {
 }
 
 fn space(args: &RecompressArgs, plan: &CopyPlan) -> Result<Space, Error> {
-    Ok(Space { absent_bytes: engine::absent_bytes(plan)?, free_bytes: publish::free_bytes(&args.destination) })
+    Ok(Space {
+        absent_bytes: engine::absent_bytes(plan)?,
+        free_bytes: publish::free_bytes(&args.destination),
+    })
 }
 
 fn check_space(args: &RecompressArgs, plan: &CopyPlan) -> Result<(), Error> {
@@ -227,13 +279,22 @@ fn check_space(args: &RecompressArgs, plan: &CopyPlan) -> Result<(), Error> {
                 Bytes(free),
                 args.destination.display()
             );
-            Err(Error::new(ErrorKind::Unwritable, message).with_hint("keep the Zarr format, or --exclude the arrays that are mostly absent"))
+            Err(Error::new(ErrorKind::Unwritable, message)
+                .with_hint("keep the Zarr format, or --exclude the arrays that are mostly absent"))
         }
         _ => Ok(()),
     }
 }
 
-fn write(args: &RecompressArgs, source: &Hierarchy, store: &Store, plan: &CopyPlan, resources: Resources, existing: Existing, shell: &Shell) -> anyhow::Result<Verified> {
+fn write(
+    args: &RecompressArgs,
+    source: &Hierarchy,
+    store: &Store,
+    plan: &CopyPlan,
+    resources: Resources,
+    existing: Existing,
+    shell: &Shell,
+) -> anyhow::Result<Verified> {
     let observer = shell.observer();
     let partial = PartialStore::create(&args.destination, existing)?;
     let writer = partial.writer()?;

@@ -57,6 +57,7 @@ struct ArrayOutput {
     path: String,
     strategy: Strategy,
     why: String,
+    note: Option<String>,
     codecs: Vec<String>,
     chunks_stored: u64,
     bytes_stored: u64,
@@ -83,6 +84,7 @@ fn array_output(array: &ArrayCopy) -> ArrayOutput {
         path: array.source.path.clone(),
         strategy: array.strategy,
         why: array.why.clone(),
+        note: array.note.clone(),
         codecs: array.target.metadata.codecs.iter().map(CodecSpec::to_string).collect(),
         chunks_stored: array.stored.len(),
         bytes_stored: array.stored_bytes,
@@ -98,7 +100,13 @@ fn strategy_name(strategy: Strategy) -> &'static str {
 }
 
 /// Prints the plan.
-pub(crate) fn emit_plan(shell: &Shell, args: &RecompressArgs, source: &Hierarchy, plan: &CopyPlan, space: Space) -> anyhow::Result<()> {
+pub(crate) fn emit_plan(
+    shell: &Shell,
+    args: &RecompressArgs,
+    source: &Hierarchy,
+    plan: &CopyPlan,
+    space: Space,
+) -> anyhow::Result<()> {
     let output = PlanOutput {
         schema_version: 1,
         dry_run: true,
@@ -114,13 +122,34 @@ pub(crate) fn emit_plan(shell: &Shell, args: &RecompressArgs, source: &Hierarchy
     let mut facts = Facts::new();
     facts.fact("source", &output.source);
     facts.fact("destination", format!("{} (nothing is written: --dry-run)", output.destination));
-    facts.fact("to read", format!("{} in {}", format::bytes(plan.totals.bytes_read), format::counted(plan.totals.chunks_read, "chunk", "chunks")));
+    facts.fact(
+        "to read",
+        format!(
+            "{} in {}",
+            format::bytes(plan.totals.bytes_read),
+            format::counted(plan.totals.chunks_read, "chunk", "chunks")
+        ),
+    );
     facts.fact("to decode", format::bytes(plan.totals.bytes_decoded));
     facts.fact("to write", format::counted(plan.totals.objects_written, "object", "objects"));
     if plan.totals.absent_written > 0 {
-        facts.fact("of these", format!("{} that the source leaves out, {} on disk", format::counted(plan.totals.absent_written, "chunk", "chunks"), format::bytes(space.absent_bytes)));
+        facts.fact(
+            "of these",
+            format!(
+                "{} that the source leaves out, {} on disk",
+                format::counted(plan.totals.absent_written, "chunk", "chunks"),
+                format::bytes(space.absent_bytes)
+            ),
+        );
     }
-    facts.fact("memory", format!("{} for {}", format::bytes(plan.totals.memory_bytes), format::counted(plan.jobs as u64, "thread", "threads")));
+    facts.fact(
+        "memory",
+        format!(
+            "{} for {}",
+            format::bytes(plan.totals.memory_bytes),
+            format::counted(plan.jobs as u64, "thread", "threads")
+        ),
+    );
     facts.fact("units", format::count(plan.units.len() as u64));
     if let Some(free) = space.free_bytes {
         facts.fact("free space", format::bytes(free));
@@ -131,7 +160,14 @@ pub(crate) fn emit_plan(shell: &Shell, args: &RecompressArgs, source: &Hierarchy
 }
 
 fn array_table(plan: &CopyPlan) -> Table {
-    let mut table = Table::new([Column::left("array"), Column::left("strategy"), Column::right("chunks"), Column::right("stored"), Column::left("codecs"), Column::left("why").wraps()]);
+    let mut table = Table::new([
+        Column::left("array"),
+        Column::left("strategy"),
+        Column::right("chunks"),
+        Column::right("stored"),
+        Column::left("codecs"),
+        Column::left("why").wraps(),
+    ]);
     for array in &plan.arrays {
         let codecs: Vec<String> = array.target.metadata.codecs.iter().map(CodecSpec::to_string).collect();
         table.row([
@@ -147,7 +183,13 @@ fn array_table(plan: &CopyPlan) -> Table {
 }
 
 /// Prints what was done.
-pub(crate) fn emit_done(shell: &Shell, args: &RecompressArgs, source: &Hierarchy, plan: &CopyPlan, done: &Done) -> anyhow::Result<()> {
+pub(crate) fn emit_done(
+    shell: &Shell,
+    args: &RecompressArgs,
+    source: &Hierarchy,
+    plan: &CopyPlan,
+    done: &Done,
+) -> anyhow::Result<()> {
     let meter = shell.observer().meter();
     let copied = plan.arrays.iter().filter(|array| array.strategy == Strategy::CopyBytes).count();
     let output = DoneOutput {
@@ -196,11 +238,18 @@ fn document(output: &DoneOutput, plan: &CopyPlan, done: &Done) -> Document {
     facts.fact("source", format!("{}, {}", output.source, format::bytes(stored)));
     facts.fact("copy", format!("{}, {}", output.destination, format::bytes(output.bytes_written)));
     facts.fact("size", format!("{} of the source", format::percent(output.bytes_written, stored)));
-    facts.fact("arrays", format!("{} encoded anew, {} copied byte for byte", output.arrays_written, output.arrays_copied));
+    facts.fact(
+        "arrays",
+        format!("{} encoded anew, {} copied byte for byte", output.arrays_written, output.arrays_copied),
+    );
     facts.fact("objects", format::count(output.objects_written));
     let verified = match output.verified.mode {
         "none" => "not read back: pass --verify sample or full".to_owned(),
-        mode => format!("equal: {} in {} read back and compared ({mode})", format::bytes(output.verified.bytes), format::counted(output.verified.objects, "chunk", "chunks")),
+        mode => format!(
+            "equal: {} in {} read back and compared ({mode})",
+            format::bytes(output.verified.bytes),
+            format::counted(output.verified.objects, "chunk", "chunks")
+        ),
     };
     facts.fact("verified", verified);
     let seconds = &output.seconds;
@@ -217,13 +266,15 @@ fn document(output: &DoneOutput, plan: &CopyPlan, done: &Done) -> Document {
     );
     let mut document = Document::new();
     document.facts(facts);
-    let copied: Vec<&ArrayCopy> = plan.arrays.iter().filter(|array| array.strategy == Strategy::CopyBytes).collect();
-    if !copied.is_empty() {
-        let mut table = Table::new([Column::left("copied byte for byte"), Column::left("why").wraps()]);
-        for array in copied {
-            table.row([array.source.path.clone(), array.why.clone()]);
-        }
-        document.table(table);
+    let told = |array: &&ArrayCopy| {
+        array.strategy == Strategy::CopyBytes
+            || array.note.is_some()
+            || !array.source.metadata.unknown_codecs().is_empty()
+    };
+    let mut table = Table::new([Column::left("array"), Column::left("how it was copied").wraps()]);
+    for array in plan.arrays.iter().filter(told) {
+        table.row([array.source.path.clone(), array.note.clone().unwrap_or_else(|| array.why.clone())]);
     }
+    document.table(table);
     document
 }

@@ -39,7 +39,10 @@ struct Step {
 #[derive(Debug)]
 enum Kind {
     /// Dimensions in another order; holds the shape in front of the step.
-    Transpose { order: Vec<usize>, shape: Vec<usize> },
+    Transpose {
+        order: Vec<usize>,
+        shape: Vec<usize>,
+    },
     /// Byte order, in place.
     Swap(Vec<Swap>),
     /// Elements without fixed size.
@@ -71,15 +74,31 @@ impl Chain {
     }
 
     /// Compiles codecs for elements of one type; `fill` is what absent inner chunks read as.
-    pub(super) fn from_specs(specs: &[CodecSpec], data_type: &DataType, chunk_shape: &[u64], fill: &[u8]) -> Result<Self, CodecError> {
+    pub(super) fn from_specs(
+        specs: &[CodecSpec],
+        data_type: &DataType,
+        chunk_shape: &[u64],
+        fill: &[u8],
+    ) -> Result<Self, CodecError> {
         let item_bytes = data_type.item_bytes().map(saturating_usize);
         let elements = product(chunk_shape).and_then(|elements| usize::try_from(elements).ok());
         let decoded = elements.and_then(|elements| elements.checked_mul(item_bytes.unwrap_or(1)));
         let decoded = decoded.filter(|&bytes| isize::try_from(bytes).is_ok());
-        let (Some(decoded), Some(shape)) = (decoded, chunk_shape.iter().map(|&length| usize::try_from(length).ok()).collect::<Option<Vec<_>>>()) else {
-            return Err(CodecError::Unsupported { codec: "chunk", what: format!("chunks of {chunk_shape:?} elements") });
+        let (Some(decoded), Some(shape)) = (
+            decoded,
+            chunk_shape.iter().map(|&length| usize::try_from(length).ok()).collect::<Option<Vec<_>>>(),
+        ) else {
+            return Err(CodecError::Unsupported {
+                codec: "chunk",
+                what: format!("chunks of {chunk_shape:?} elements"),
+            });
         };
-        let mut chain = Self { steps: Vec::new(), sizes: vec![item_bytes.map(|_| decoded)], shape: shape.clone(), item_bytes };
+        let mut chain = Self {
+            steps: Vec::new(),
+            sizes: vec![item_bytes.map(|_| decoded)],
+            shape: shape.clone(),
+            item_bytes,
+        };
         let mut current_shape = shape;
         for spec in specs {
             let size = chain.sizes.last().copied().flatten();
@@ -92,8 +111,13 @@ impl Chain {
                 CodecSpec::Bytes(swaps) if swaps.is_empty() => continue,
                 CodecSpec::Bytes(swaps) => (Kind::Swap(swaps.clone()), size),
                 CodecSpec::VlenUtf8 | CodecSpec::VlenBytes | CodecSpec::VlenArray => (Kind::Vlen, None),
-                CodecSpec::Sharding(sharding) => (Kind::Shard(Box::new(ShardCodec::compile(sharding, data_type, &current_shape, fill)?)), None),
-                CodecSpec::Filter(filter) => (Kind::Filter, size.and_then(|size| filter::encoded_size(filter, size))),
+                CodecSpec::Sharding(sharding) => (
+                    Kind::Shard(Box::new(ShardCodec::compile(sharding, data_type, &current_shape, fill)?)),
+                    None,
+                ),
+                CodecSpec::Filter(filter) => {
+                    (Kind::Filter, size.and_then(|size| filter::encoded_size(filter, size)))
+                }
                 CodecSpec::Checksum(..) => (Kind::Checksum, size.map(|size| size + CHECKSUM_BYTES)),
                 CodecSpec::Shuffle(_) => (Kind::Compress, size),
                 CodecSpec::Unknown(_) => (Kind::Unknown, None),
@@ -162,12 +186,24 @@ impl Chain {
     }
 
     /// Decodes a chunk into canonical elements in C order; `dst` has exactly [`Self::decoded_bytes`].
-    pub fn decode_into(&self, scratch: &mut Scratch, encoded: &[u8], dst: &mut [u8]) -> Result<(), CodecError> {
+    pub fn decode_into(
+        &self,
+        scratch: &mut Scratch,
+        encoded: &[u8],
+        dst: &mut [u8],
+    ) -> Result<(), CodecError> {
         self.run_back(0, encoded, scratch, Sink::Slice(dst))
     }
 
     /// Decodes to the boundary in front of step `boundary`, into `out`, at most `limit` bytes.
-    pub(super) fn decode_to(&self, boundary: usize, scratch: &mut Scratch, encoded: &[u8], limit: u64, out: &mut Vec<u8>) -> Result<(), CodecError> {
+    pub(super) fn decode_to(
+        &self,
+        boundary: usize,
+        scratch: &mut Scratch,
+        encoded: &[u8],
+        limit: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<(), CodecError> {
         self.run_back(boundary, encoded, scratch, Sink::Buffer(out, limit))
     }
 
@@ -176,20 +212,36 @@ impl Chain {
         let mut specs = self.specs();
         match specs.next() {
             None => true,
-            Some(CodecSpec::Blosc(_)) => specs.all(|spec| matches!(spec, CodecSpec::Checksum(Checksum::Crc32c, _))),
+            Some(CodecSpec::Blosc(_)) => {
+                specs.all(|spec| matches!(spec, CodecSpec::Checksum(Checksum::Crc32c, _)))
+            }
             _ => false,
         }
     }
 
     /// Decodes a byte range of a decoded chunk; where [`Self::has_partial_decode`], only the blocks it touches,
     /// and outer checksums are not looked at.
-    pub fn decode_range(&self, scratch: &mut Scratch, encoded: &[u8], range: Range<usize>, dst: &mut [u8]) -> Result<(), CodecError> {
-        let decoded = self.sizes[0].ok_or_else(|| CodecError::Unsupported { codec: "chunk", what: "ranges of variable elements".to_owned() })?;
+    pub fn decode_range(
+        &self,
+        scratch: &mut Scratch,
+        encoded: &[u8],
+        range: Range<usize>,
+        dst: &mut [u8],
+    ) -> Result<(), CodecError> {
+        let decoded = self.sizes[0].ok_or_else(|| CodecError::Unsupported {
+            codec: "chunk",
+            what: "ranges of variable elements".to_owned(),
+        })?;
         if range == (0..decoded) {
             return self.decode_into(scratch, encoded, dst);
         }
-        if self.has_partial_decode() && let Some(Step { spec: CodecSpec::Blosc(_), .. }) = self.steps.first() {
-            return scratch.blosc_decoder.get_or_insert_with(blosc::Decoder::new).decode_range(encoded, decoded, range, dst);
+        if self.has_partial_decode()
+            && let Some(Step { spec: CodecSpec::Blosc(_), .. }) = self.steps.first()
+        {
+            return scratch
+                .blosc_decoder
+                .get_or_insert_with(blosc::Decoder::new)
+                .decode_range(encoded, decoded, range, dst);
         }
         let mut whole = scratch.take_buffer();
         whole.resize(decoded, 0);
@@ -202,9 +254,20 @@ impl Chain {
     }
 
     /// Decodes a chunk of elements without fixed size; at most `limit` bytes at any stage.
-    pub fn decode_variable(&self, scratch: &mut Scratch, encoded: &[u8], limit: u64) -> Result<VariableElements, CodecError> {
-        let serializer = self.steps.iter().position(|step| matches!(step.kind, Kind::Vlen | Kind::Shard(_) | Kind::Unknown));
-        let serializer = serializer.ok_or_else(|| CodecError::Unsupported { codec: "chunk", what: "elements without fixed size".to_owned() })?;
+    pub fn decode_variable(
+        &self,
+        scratch: &mut Scratch,
+        encoded: &[u8],
+        limit: u64,
+    ) -> Result<VariableElements, CodecError> {
+        let serializer = self
+            .steps
+            .iter()
+            .position(|step| matches!(step.kind, Kind::Vlen | Kind::Shard(_) | Kind::Unknown));
+        let serializer = serializer.ok_or_else(|| CodecError::Unsupported {
+            codec: "chunk",
+            what: "elements without fixed size".to_owned(),
+        })?;
         let mut bytes = Vec::new();
         self.decode_to(serializer + 1, scratch, encoded, limit, &mut bytes)?;
         let count = self.shape.iter().product();
@@ -215,7 +278,10 @@ impl Chain {
         };
         for step in self.steps[..serializer].iter().rev() {
             let Kind::Transpose { order, shape } = &step.kind else {
-                return Err(CodecError::Unsupported { codec: "chunk", what: format!("{} in front of elements without fixed size", step.spec) });
+                return Err(CodecError::Unsupported {
+                    codec: "chunk",
+                    what: format!("{} in front of elements without fixed size", step.spec),
+                });
             };
             elements = transposed_back(&elements, order, shape);
         }
@@ -228,7 +294,12 @@ impl Chain {
     }
 
     /// Encodes elements without fixed size into `out`, which is cleared.
-    pub fn encode_variable(&self, scratch: &mut Scratch, elements: &VariableElements, out: &mut Vec<u8>) -> Result<(), CodecError> {
+    pub fn encode_variable(
+        &self,
+        scratch: &mut Scratch,
+        elements: &VariableElements,
+        out: &mut Vec<u8>,
+    ) -> Result<(), CodecError> {
         match self.steps.first().map(|step| &step.kind) {
             Some(Kind::Vlen) => {
                 let mut bytes = scratch.take_buffer();
@@ -237,17 +308,30 @@ impl Chain {
                 scratch.give_back(bytes);
                 result
             }
-            _ => Err(CodecError::Unsupported { codec: "chunk", what: "zkit writes elements without fixed size by vlen codecs only".to_owned() }),
+            _ => Err(CodecError::Unsupported {
+                codec: "chunk",
+                what: "zkit writes elements without fixed size by vlen codecs only".to_owned(),
+            }),
         }
     }
 
     /// Encodes what lies at a boundary.
-    pub(super) fn encode_from(&self, boundary: usize, scratch: &mut Scratch, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
+    pub(super) fn encode_from(
+        &self,
+        boundary: usize,
+        scratch: &mut Scratch,
+        bytes: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), CodecError> {
         out.clear();
         if let Some(expected) = self.sizes[boundary]
             && expected != bytes.len()
         {
-            return Err(CodecError::Size { codec: "chunk", found: bytes.len() as u64, expected: expected as u64 });
+            return Err(CodecError::Size {
+                codec: "chunk",
+                found: bytes.len() as u64,
+                expected: expected as u64,
+            });
         }
         if boundary == self.steps.len() {
             out.extend_from_slice(bytes);
@@ -261,13 +345,23 @@ impl Chain {
             if let Some(buffer) = owned.take() {
                 scratch.give_back(buffer);
             }
-            if last { *out = next } else { owned = Some(next) }
+            if last {
+                *out = next
+            } else {
+                owned = Some(next)
+            }
             result?;
         }
         Ok(())
     }
 
-    fn encode_step(&self, index: usize, scratch: &mut Scratch, input: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
+    fn encode_step(
+        &self,
+        index: usize,
+        scratch: &mut Scratch,
+        input: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), CodecError> {
         let step = &self.steps[index];
         match &step.kind {
             Kind::Transpose { order, shape } => {
@@ -287,12 +381,21 @@ impl Chain {
                 Ok(())
             }
             Kind::Compress => compress::encode(&step.spec, input, out, scratch),
-            Kind::Vlen | Kind::Filter | Kind::Unknown => Err(CodecError::Unsupported { codec: "chunk", what: format!("zkit does not write {}", step.spec) }),
+            Kind::Vlen | Kind::Filter | Kind::Unknown => Err(CodecError::Unsupported {
+                codec: "chunk",
+                what: format!("zkit does not write {}", step.spec),
+            }),
         }
     }
 
     /// Runs the steps from the end to `boundary`.
-    fn run_back(&self, boundary: usize, encoded: &[u8], scratch: &mut Scratch, mut sink: Sink<'_>) -> Result<(), CodecError> {
+    fn run_back(
+        &self,
+        boundary: usize,
+        encoded: &[u8],
+        scratch: &mut Scratch,
+        mut sink: Sink<'_>,
+    ) -> Result<(), CodecError> {
         let mut owned: Option<Vec<u8>> = None;
         let result = self.run_back_with(boundary, encoded, scratch, &mut sink, &mut owned);
         if let Some(buffer) = owned {
@@ -301,7 +404,14 @@ impl Chain {
         result
     }
 
-    fn run_back_with(&self, boundary: usize, encoded: &[u8], scratch: &mut Scratch, sink: &mut Sink<'_>, owned: &mut Option<Vec<u8>>) -> Result<(), CodecError> {
+    fn run_back_with(
+        &self,
+        boundary: usize,
+        encoded: &[u8],
+        scratch: &mut Scratch,
+        sink: &mut Sink<'_>,
+        owned: &mut Option<Vec<u8>>,
+    ) -> Result<(), CodecError> {
         // the current bytes are a window of `encoded`, or of `owned`, or lie in the sink
         let mut window = 0..encoded.len();
         let mut in_sink = false;
@@ -313,7 +423,11 @@ impl Chain {
                     let CodecSpec::Checksum(checksum, place) = step.spec else { continue };
                     let current = &owned.as_deref().unwrap_or(encoded)[window.clone()];
                     let payload = checksum::verify(checksum, place, current)?;
-                    let start = if place == crate::metadata::ChecksumPlace::Start { window.start + CHECKSUM_BYTES } else { window.start };
+                    let start = if place == crate::metadata::ChecksumPlace::Start {
+                        window.start + CHECKSUM_BYTES
+                    } else {
+                        window.start
+                    };
                     window = start..start + payload.len();
                 }
                 Kind::Swap(swaps) => {
@@ -332,14 +446,21 @@ impl Chain {
                     swap_items(swaps, self.item_bytes.unwrap_or(1), current);
                 }
                 _ => {
-                    let last = self.steps[boundary..index].iter().all(|step| matches!(step.kind, Kind::Swap(_)));
+                    let last =
+                        self.steps[boundary..index].iter().all(|step| matches!(step.kind, Kind::Swap(_)));
                     let mut next = scratch.take_buffer();
                     let current = &owned.as_deref().unwrap_or(encoded)[window.clone()];
                     let result = match (&mut *sink, last) {
                         (Sink::Slice(dst), true) => self.decode_step(index, scratch, current, dst),
-                        (Sink::Buffer(out, limit), true) => self.decode_step_into(index, size, *limit, scratch, current, out),
-                        (Sink::Slice(_), false) => self.decode_step_into(index, size, u64::MAX, scratch, current, &mut next),
-                        (Sink::Buffer(_, limit), false) => self.decode_step_into(index, size, *limit, scratch, current, &mut next),
+                        (Sink::Buffer(out, limit), true) => {
+                            self.decode_step_into(index, size, *limit, scratch, current, out)
+                        }
+                        (Sink::Slice(_), false) => {
+                            self.decode_step_into(index, size, u64::MAX, scratch, current, &mut next)
+                        }
+                        (Sink::Buffer(_, limit), false) => {
+                            self.decode_step_into(index, size, *limit, scratch, current, &mut next)
+                        }
                     };
                     window = 0..next.len();
                     in_sink = last;
@@ -356,10 +477,20 @@ impl Chain {
         let current = &owned.as_deref().unwrap_or(encoded)[window];
         match sink {
             Sink::Slice(dst) if dst.len() == current.len() => dst.copy_from_slice(current),
-            Sink::Slice(dst) => return Err(CodecError::Size { codec: "bytes", found: current.len() as u64, expected: dst.len() as u64 }),
+            Sink::Slice(dst) => {
+                return Err(CodecError::Size {
+                    codec: "bytes",
+                    found: current.len() as u64,
+                    expected: dst.len() as u64,
+                });
+            }
             Sink::Buffer(out, limit) => {
                 if current.len() as u64 > *limit {
-                    return Err(CodecError::Size { codec: "bytes", found: current.len() as u64, expected: *limit });
+                    return Err(CodecError::Size {
+                        codec: "bytes",
+                        found: current.len() as u64,
+                        expected: *limit,
+                    });
                 }
                 out.clear();
                 out.extend_from_slice(current);
@@ -368,7 +499,15 @@ impl Chain {
         Ok(())
     }
 
-    fn decode_step_into(&self, index: usize, size: Option<usize>, limit: u64, scratch: &mut Scratch, src: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
+    fn decode_step_into(
+        &self,
+        index: usize,
+        size: Option<usize>,
+        limit: u64,
+        scratch: &mut Scratch,
+        src: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), CodecError> {
         match size {
             Some(size) => {
                 // contents are overwritten: growing once is enough
@@ -385,10 +524,18 @@ impl Chain {
         }
     }
 
-    fn decode_step(&self, index: usize, scratch: &mut Scratch, src: &[u8], dst: &mut [u8]) -> Result<(), CodecError> {
+    fn decode_step(
+        &self,
+        index: usize,
+        scratch: &mut Scratch,
+        src: &[u8],
+        dst: &mut [u8],
+    ) -> Result<(), CodecError> {
         let step = &self.steps[index];
         match (&step.kind, &step.spec) {
-            (Kind::Transpose { order, shape }, _) => self.transpose(order, shape, src, dst, Direction::Decode),
+            (Kind::Transpose { order, shape }, _) => {
+                self.transpose(order, shape, src, dst, Direction::Decode)
+            }
             (Kind::Shard(shard), _) => shard.decode(scratch.inner(), src, dst),
             (Kind::Filter, CodecSpec::Filter(filter)) => filter::decode(filter, src, dst),
             (Kind::Compress, spec) => compress::decode_exact(spec, src, dst, scratch),
@@ -397,15 +544,29 @@ impl Chain {
     }
 
     fn unknown(&self, index: usize) -> CodecError {
-        CodecError::Unsupported { codec: "chunk", what: format!("zkit does not decode the codec `{}`", self.steps[index].spec) }
+        CodecError::Unsupported {
+            codec: "chunk",
+            what: format!("zkit does not decode the codec `{}`", self.steps[index].spec),
+        }
     }
 
     /// Copies between the array's order (`shape`) and the stored one (its dimensions in `order`).
-    fn transpose(&self, order: &[usize], shape: &[usize], src: &[u8], dst: &mut [u8], direction: Direction) -> Result<(), CodecError> {
+    fn transpose(
+        &self,
+        order: &[usize],
+        shape: &[usize],
+        src: &[u8],
+        dst: &mut [u8],
+        direction: Direction,
+    ) -> Result<(), CodecError> {
         let item = self.item_bytes.unwrap_or(1);
         let expected = shape.iter().product::<usize>() * item;
         if src.len() != expected || dst.len() != expected {
-            return Err(CodecError::Size { codec: "transpose", found: src.len() as u64, expected: expected as u64 });
+            return Err(CodecError::Size {
+                codec: "transpose",
+                found: src.len() as u64,
+                expected: expected as u64,
+            });
         }
         let stored_shape: Vec<usize> = order.iter().map(|&dimension| shape[dimension]).collect();
         let stored_strides = c_strides(&stored_shape, item);
@@ -420,7 +581,8 @@ impl Chain {
             Direction::Decode => (stored, array),
             Direction::Encode => (array, stored),
         };
-        copy_strided(item, shape, src, from, dst, to).map_err(|error| CodecError::corrupt("transpose", error.to_string()))
+        copy_strided(item, shape, src, from, dst, to)
+            .map_err(|error| CodecError::corrupt("transpose", error.to_string()))
     }
 }
 

@@ -28,7 +28,8 @@ fn compute(checksum: Checksum, bytes: &[u8]) -> u32 {
 
 /// Returns the bytes without their checksum, after comparing it.
 pub(super) fn verify(checksum: Checksum, place: ChecksumPlace, bytes: &[u8]) -> Result<&[u8], CodecError> {
-    let short = || CodecError::corrupt(name(checksum), format!("{} bytes cannot hold a checksum", bytes.len()));
+    let short =
+        || CodecError::corrupt(name(checksum), format!("{} bytes cannot hold a checksum", bytes.len()));
     let (payload, stored) = match place {
         ChecksumPlace::Start => bytes.split_first_chunk().map(|(stored, payload)| (payload, stored)),
         ChecksumPlace::End => bytes.split_last_chunk(),
@@ -36,7 +37,8 @@ pub(super) fn verify(checksum: Checksum, place: ChecksumPlace, bytes: &[u8]) -> 
     .ok_or_else(short)?;
     let (stored, found) = (u32::from_le_bytes(*stored), compute(checksum, payload));
     if stored != found {
-        let what = format!("the checksum of the bytes is {found:#010x}, {stored:#010x} is stored beside them");
+        let what =
+            format!("the checksum of the bytes is {found:#010x}, {stored:#010x} is stored beside them");
         return Err(CodecError::corrupt(name(checksum), what));
     }
     Ok(payload)
@@ -137,7 +139,10 @@ mod tests {
         assert_eq!(compute(Checksum::Crc32, b"123456789"), 0xcbf4_3926);
         assert_eq!(compute(Checksum::Adler32, b"Wikipedia"), 0x11e6_0398);
         // numcodecs.fletcher32.Fletcher32().encode(b"abcde")[-4:]
-        assert_eq!(compute(Checksum::JenkinsLookup3 { seed: 0 }, b"Four score and seven years ago"), 0x1777_0551);
+        assert_eq!(
+            compute(Checksum::JenkinsLookup3 { seed: 0 }, b"Four score and seven years ago"),
+            0x1777_0551
+        );
     }
 
     #[test]

@@ -15,11 +15,24 @@ use crate::units::saturating_usize;
 const LZMA_MEMORY_LIMIT: u64 = 192 << 20;
 
 /// Decodes `src` into `dst`, filling it exactly.
-pub(super) fn decode_exact(spec: &CodecSpec, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<(), CodecError> {
+pub(super) fn decode_exact(
+    spec: &CodecSpec,
+    src: &[u8],
+    dst: &mut [u8],
+    scratch: &mut Scratch,
+) -> Result<(), CodecError> {
     let expected = dst.len() as u64;
-    let exact = |codec, found: usize| if found as u64 == expected { Ok(()) } else { Err(CodecError::Size { codec, found: found as u64, expected }) };
+    let exact = |codec, found: usize| {
+        if found as u64 == expected {
+            Ok(())
+        } else {
+            Err(CodecError::Size { codec, found: found as u64, expected })
+        }
+    };
     match spec {
-        CodecSpec::Blosc(_) => scratch.blosc_decoder.get_or_insert_with(blosc::Decoder::new).decode_into(src, dst),
+        CodecSpec::Blosc(_) => {
+            scratch.blosc_decoder.get_or_insert_with(blosc::Decoder::new).decode_into(src, dst)
+        }
         CodecSpec::Zstd { .. } => {
             // a frame that names its size need not be decoded to see that it is wrong
             if let Ok(Some(claimed)) = zstd_safe::get_frame_content_size(src)
@@ -53,7 +66,8 @@ pub(super) fn decode_exact(spec: &CodecSpec, src: &[u8], dst: &mut [u8], scratch
             if claimed != expected {
                 return Err(CodecError::Size { codec: "lz4", found: claimed, expected });
             }
-            let found = lz4_flex::block::decompress_into(block, dst).map_err(|error| CodecError::corrupt("lz4", error.to_string()))?;
+            let found = lz4_flex::block::decompress_into(block, dst)
+                .map_err(|error| CodecError::corrupt("lz4", error.to_string()))?;
             exact("lz4", found)
         }
         CodecSpec::Shuffle(element_bytes) => {
@@ -74,11 +88,19 @@ pub(super) fn decode_exact(spec: &CodecSpec, src: &[u8], dst: &mut [u8], scratch
 }
 
 /// Decodes `src` of unknown decoded size into `out`, at most `limit` bytes.
-pub(super) fn decode_bounded(spec: &CodecSpec, src: &[u8], limit: u64, out: &mut Vec<u8>, scratch: &mut Scratch) -> Result<(), CodecError> {
+pub(super) fn decode_bounded(
+    spec: &CodecSpec,
+    src: &[u8],
+    limit: u64,
+    out: &mut Vec<u8>,
+    scratch: &mut Scratch,
+) -> Result<(), CodecError> {
     out.clear();
     let claimed = match spec {
         CodecSpec::Blosc(_) => Some(("blosc", blosc::Header::parse(src)?.nbytes)),
-        CodecSpec::Zstd { .. } => zstd_safe::get_frame_content_size(src).ok().flatten().map(|claimed| ("zstd", claimed)),
+        CodecSpec::Zstd { .. } => {
+            zstd_safe::get_frame_content_size(src).ok().flatten().map(|claimed| ("zstd", claimed))
+        }
         CodecSpec::Lz4 => Some(("lz4", lz4_parts(src)?.0)),
         CodecSpec::Shuffle(_) => Some(("shuffle", src.len() as u64)),
         _ => None,
@@ -109,13 +131,22 @@ pub(super) fn decode_bounded(spec: &CodecSpec, src: &[u8], limit: u64, out: &mut
 pub(super) fn can_encode(spec: &CodecSpec) -> bool {
     match spec {
         CodecSpec::Blosc(blosc) => blosc_params(blosc).is_ok(),
-        CodecSpec::Zstd { .. } | CodecSpec::Gzip(_) | CodecSpec::Zlib(_) | CodecSpec::Lz4 | CodecSpec::Shuffle(_) => true,
+        CodecSpec::Zstd { .. }
+        | CodecSpec::Gzip(_)
+        | CodecSpec::Zlib(_)
+        | CodecSpec::Lz4
+        | CodecSpec::Shuffle(_) => true,
         _ => false,
     }
 }
 
 /// Appends the encoding of `src` to `out`.
-pub(super) fn encode(spec: &CodecSpec, src: &[u8], out: &mut Vec<u8>, scratch: &mut Scratch) -> Result<(), CodecError> {
+pub(super) fn encode(
+    spec: &CodecSpec,
+    src: &[u8],
+    out: &mut Vec<u8>,
+    scratch: &mut Scratch,
+) -> Result<(), CodecError> {
     match spec {
         CodecSpec::Blosc(blosc) => {
             let params = blosc_params(blosc)?;
@@ -134,35 +165,55 @@ pub(super) fn encode(spec: &CodecSpec, src: &[u8], out: &mut Vec<u8>, scratch: &
             context.set_parameter(CParameter::CompressionLevel(*level)).map_err(zstd_error)?;
             context.set_parameter(CParameter::ChecksumFlag(*checksum)).map_err(zstd_error)?;
             context.set_parameter(CParameter::ContentSizeFlag(true)).map_err(zstd_error)?;
-            append_bounded(out, zstd_safe::compress_bound(src.len()), |space| context.compress2(space, src).map_err(zstd_error))
+            append_bounded(out, zstd_safe::compress_bound(src.len()), |space| {
+                context.compress2(space, src).map_err(zstd_error)
+            })
         }
         CodecSpec::Gzip(level) => {
             let mut deflater = deflater(*level);
             let bound = deflater.gzip_compress_bound(src.len());
-            append_bounded(out, bound, |space| deflater.gzip_compress(src, space).map_err(|error| CodecError::corrupt("gzip", error.to_string())))
+            append_bounded(out, bound, |space| {
+                deflater
+                    .gzip_compress(src, space)
+                    .map_err(|error| CodecError::corrupt("gzip", error.to_string()))
+            })
         }
         CodecSpec::Zlib(level) => {
             let mut deflater = deflater(*level);
             let bound = deflater.zlib_compress_bound(src.len());
-            append_bounded(out, bound, |space| deflater.zlib_compress(src, space).map_err(|error| CodecError::corrupt("zlib", error.to_string())))
+            append_bounded(out, bound, |space| {
+                deflater
+                    .zlib_compress(src, space)
+                    .map_err(|error| CodecError::corrupt("zlib", error.to_string()))
+            })
         }
         CodecSpec::Lz4 => {
-            let length = u32::try_from(src.len()).map_err(|_| CodecError::Unsupported { codec: "lz4", what: format!("{} bytes in one chunk", src.len()) })?;
+            let length = u32::try_from(src.len()).map_err(|_| CodecError::Unsupported {
+                codec: "lz4",
+                what: format!("{} bytes in one chunk", src.len()),
+            })?;
             out.extend_from_slice(&length.to_le_bytes());
             append_bounded(out, lz4_flex::block::get_maximum_output_size(src.len()), |space| {
-                lz4_flex::block::compress_into(src, space).map_err(|error| CodecError::corrupt("lz4", error.to_string()))
+                lz4_flex::block::compress_into(src, space)
+                    .map_err(|error| CodecError::corrupt("lz4", error.to_string()))
             })
         }
         CodecSpec::Shuffle(element_bytes) => append_bounded(out, src.len(), |space| {
             shuffle::shuffle((*element_bytes).max(1), src, space);
             Ok(src.len())
         }),
-        other => Err(CodecError::Unsupported { codec: "codec", what: format!("zkit does not write {other}") }),
+        other => {
+            Err(CodecError::Unsupported { codec: "codec", what: format!("zkit does not write {other}") })
+        }
     }
 }
 
 /// Lets `write` fill up to `bound` bytes behind what `out` holds; it returns how many it wrote.
-fn append_bounded(out: &mut Vec<u8>, bound: usize, write: impl FnOnce(&mut [u8]) -> Result<usize, CodecError>) -> Result<(), CodecError> {
+fn append_bounded(
+    out: &mut Vec<u8>,
+    bound: usize,
+    write: impl FnOnce(&mut [u8]) -> Result<usize, CodecError>,
+) -> Result<(), CodecError> {
     let start = out.len();
     out.resize(start + bound, 0);
     let written = write(&mut out[start..])?;
@@ -180,7 +231,12 @@ fn blosc_params(spec: &BloscSpec) -> Result<blosc::Params, CodecError> {
         "zstd" => blosc::InnerCodec::Zstd,
         "lz4" => blosc::InnerCodec::Lz4,
         "zlib" => blosc::InnerCodec::Zlib,
-        other => return Err(CodecError::Unsupported { codec: "blosc", what: format!("zkit does not write the inner compressor {other}") }),
+        other => {
+            return Err(CodecError::Unsupported {
+                codec: "blosc",
+                what: format!("zkit does not write the inner compressor {other}"),
+            });
+        }
     };
     let shuffle = match spec.shuffle {
         BloscShuffle::None => blosc::Shuffle::None,
@@ -190,7 +246,13 @@ fn blosc_params(spec: &BloscSpec) -> Result<blosc::Params, CodecError> {
         BloscShuffle::Auto => blosc::Shuffle::Byte,
     };
     let block_size = (spec.block_bytes > 0).then_some(spec.block_bytes as usize);
-    Ok(blosc::Params { codec, level: blosc::Level::Blosc(spec.level), shuffle, type_size: usize::from(spec.type_bytes), block_size })
+    Ok(blosc::Params {
+        codec,
+        level: blosc::Level::Blosc(spec.level),
+        shuffle,
+        type_size: usize::from(spec.type_bytes),
+        block_size,
+    })
 }
 
 fn zstd_error(code: usize) -> CodecError {
@@ -220,7 +282,11 @@ fn zstd_stream(src: &[u8], limit: u64, out: &mut Vec<u8>) -> Result<(), CodecErr
 }
 
 /// Fills `dst` from a decoder; returns how many bytes it gave, one more than fit if it would give more.
-fn read_into(codec: &'static str, mut reader: impl std::io::Read, dst: &mut [u8]) -> Result<usize, CodecError> {
+fn read_into(
+    codec: &'static str,
+    mut reader: impl std::io::Read,
+    dst: &mut [u8],
+) -> Result<usize, CodecError> {
     let failed = |error: std::io::Error| CodecError::corrupt(codec, error.to_string());
     let mut filled = 0;
     while filled < dst.len() {
@@ -232,8 +298,16 @@ fn read_into(codec: &'static str, mut reader: impl std::io::Read, dst: &mut [u8]
     Ok(filled + reader.read(&mut [0]).map_err(failed)?)
 }
 
-fn read_bounded(codec: &'static str, reader: impl std::io::Read, limit: u64, out: &mut Vec<u8>) -> Result<(), CodecError> {
-    reader.take(limit.saturating_add(1)).read_to_end(out).map_err(|error| CodecError::corrupt(codec, error.to_string()))?;
+fn read_bounded(
+    codec: &'static str,
+    reader: impl std::io::Read,
+    limit: u64,
+    out: &mut Vec<u8>,
+) -> Result<(), CodecError> {
+    reader
+        .take(limit.saturating_add(1))
+        .read_to_end(out)
+        .map_err(|error| CodecError::corrupt(codec, error.to_string()))?;
     if out.len() as u64 > limit {
         return Err(CodecError::Size { codec, found: out.len() as u64, expected: limit });
     }
@@ -241,13 +315,17 @@ fn read_bounded(codec: &'static str, reader: impl std::io::Read, limit: u64, out
 }
 
 fn lz4_parts(src: &[u8]) -> Result<(u64, &[u8]), CodecError> {
-    let (length, block) = src.split_first_chunk().ok_or_else(|| CodecError::corrupt("lz4", "shorter than its length prefix"))?;
+    let (length, block) = src
+        .split_first_chunk()
+        .ok_or_else(|| CodecError::corrupt("lz4", "shorter than its length prefix"))?;
     Ok((u64::from(u32::from_le_bytes(*length)), block))
 }
 
 fn decode_base64(src: &[u8]) -> Result<Vec<u8>, CodecError> {
     use base64::Engine as _;
-    base64::engine::general_purpose::STANDARD.decode(src).map_err(|error| CodecError::corrupt("base64", error.to_string()))
+    base64::engine::general_purpose::STANDARD
+        .decode(src)
+        .map_err(|error| CodecError::corrupt("base64", error.to_string()))
 }
 
 fn lzma_reader<'a>(spec: &LzmaSpec, src: &'a [u8]) -> Result<liblzma::read::XzDecoder<&'a [u8]>, CodecError> {
@@ -266,7 +344,11 @@ fn lzma_reader<'a>(spec: &LzmaSpec, src: &'a [u8]) -> Result<liblzma::read::XzDe
 fn lzma_filters(spec: &LzmaSpec) -> Result<liblzma::stream::Filters, CodecError> {
     use liblzma::stream::{Filters, LzmaOptions};
     let unsupported = |what: String| CodecError::Unsupported { codec: "lzma", what };
-    let list = spec.filters.as_ref().and_then(Json::as_array).ok_or_else(|| unsupported("a raw stream without filters".to_owned()))?;
+    let list = spec
+        .filters
+        .as_ref()
+        .and_then(Json::as_array)
+        .ok_or_else(|| unsupported("a raw stream without filters".to_owned()))?;
     let mut filters = Filters::new();
     for filter in list {
         let value = |key: &str| filter.get(key).and_then(Json::as_integer::<u32>);
@@ -274,11 +356,14 @@ fn lzma_filters(spec: &LzmaSpec) -> Result<liblzma::stream::Filters, CodecError>
             Some(3) => {
                 let distance = value("dist").unwrap_or(1).clamp(1, 256);
                 #[expect(clippy::cast_possible_truncation, reason = "clamped to 1..=256")]
-                filters.delta_properties(&[(distance - 1) as u8]).map_err(|error| unsupported(error.to_string()))?;
+                filters
+                    .delta_properties(&[(distance - 1) as u8])
+                    .map_err(|error| unsupported(error.to_string()))?;
             }
             Some(id @ (0x21 | 0x4000_0000_0000_0001)) => {
                 let preset = value("preset").unwrap_or(6);
-                let mut options = LzmaOptions::new_preset(preset).map_err(|error| unsupported(error.to_string()))?;
+                let mut options =
+                    LzmaOptions::new_preset(preset).map_err(|error| unsupported(error.to_string()))?;
                 if let Some(size) = value("dict_size") {
                     if u64::from(size) > LZMA_MEMORY_LIMIT {
                         return Err(unsupported(format!("a dictionary of {size} bytes")));
@@ -294,7 +379,11 @@ fn lzma_filters(spec: &LzmaSpec) -> Result<liblzma::stream::Filters, CodecError>
                 if let Some(bits) = value("pb") {
                     options.position_bits(bits);
                 }
-                if id == 0x21 { filters.lzma2(&options) } else { filters.lzma1(&options) };
+                if id == 0x21 {
+                    filters.lzma2(&options)
+                } else {
+                    filters.lzma1(&options)
+                };
             }
             other => return Err(unsupported(format!("the filter {other:?}"))),
         }
@@ -317,17 +406,35 @@ mod tests {
         decode_bounded(spec, &encoded, data.len() as u64, &mut decoded, &mut scratch).unwrap();
         assert!(decoded == data, "{spec}");
         for wrong in [data.len() - 1, data.len() + 1] {
-            assert!(decode_exact(spec, &encoded, &mut vec![0; wrong], &mut scratch).is_err(), "{spec} into {wrong}");
+            assert!(
+                decode_exact(spec, &encoded, &mut vec![0; wrong], &mut scratch).is_err(),
+                "{spec} into {wrong}"
+            );
         }
-        assert!(decode_bounded(spec, &encoded, data.len() as u64 - 1, &mut decoded, &mut scratch).is_err() || matches!(spec, CodecSpec::Shuffle(_)), "{spec}");
+        assert!(
+            decode_bounded(spec, &encoded, data.len() as u64 - 1, &mut decoded, &mut scratch).is_err()
+                || matches!(spec, CodecSpec::Shuffle(_)),
+            "{spec}"
+        );
         for cut in [0, 1, 3, encoded.len() / 2, encoded.len() - 1] {
-            assert!(decode_exact(spec, &encoded[..cut], &mut decoded, &mut scratch).is_err(), "{spec} cut to {cut}");
+            assert!(
+                decode_exact(spec, &encoded[..cut], &mut decoded, &mut scratch).is_err(),
+                "{spec} cut to {cut}"
+            );
         }
     }
 
     #[test]
     fn every_written_codec_round_trips_and_refuses_other_sizes() {
-        let blosc = |compressor: &str, shuffle| CodecSpec::Blosc(BloscSpec { compressor: compressor.to_owned(), level: 5, shuffle, type_bytes: 4, block_bytes: 0 });
+        let blosc = |compressor: &str, shuffle| {
+            CodecSpec::Blosc(BloscSpec {
+                compressor: compressor.to_owned(),
+                level: 5,
+                shuffle,
+                type_bytes: 4,
+                block_bytes: 0,
+            })
+        };
         for spec in [
             CodecSpec::Zstd { level: 3, checksum: true },
             CodecSpec::Zstd { level: -1, checksum: false },

@@ -25,8 +25,12 @@ pub enum FrameFacts {
 /// Returns what the head of an encoded chunk says; the error says why it is no frame of its codec.
 ///
 /// `specs` are the codecs in encoding order; a checksum behind the frame does not matter.
-pub fn frame_facts<'a>(specs: impl DoubleEndedIterator<Item = &'a CodecSpec>, head: &[u8]) -> Result<FrameFacts, super::CodecError> {
-    let outermost = specs.rev().find(|spec| !matches!(spec, CodecSpec::Checksum(_, crate::metadata::ChecksumPlace::End)));
+pub fn frame_facts<'a>(
+    specs: impl DoubleEndedIterator<Item = &'a CodecSpec>,
+    head: &[u8],
+) -> Result<FrameFacts, super::CodecError> {
+    let outermost =
+        specs.rev().find(|spec| !matches!(spec, CodecSpec::Checksum(_, crate::metadata::ChecksumPlace::End)));
     match outermost {
         Some(CodecSpec::Blosc(_)) => blosc::Header::parse(head).map(FrameFacts::Blosc),
         Some(CodecSpec::Zstd { .. }) => zstd_facts(head),

@@ -11,7 +11,9 @@ use crate::metadata::{Filter, Number, NumberKind};
 pub(super) fn encoded_size(filter: &Filter, decoded: usize) -> Option<usize> {
     match filter {
         Filter::PackBits => Some(1 + decoded.div_ceil(8)),
-        Filter::Delta { decoded: from, stored } | Filter::FixedScaleOffset { decoded: from, stored, .. } | Filter::AsType { decoded: from, stored, .. } => {
+        Filter::Delta { decoded: from, stored }
+        | Filter::FixedScaleOffset { decoded: from, stored, .. }
+        | Filter::AsType { decoded: from, stored, .. } => {
             if from == stored {
                 return Some(decoded);
             }
@@ -34,7 +36,10 @@ pub(super) fn decode(filter: &Filter, src: &[u8], dst: &mut [u8]) -> Result<(), 
         Filter::FixedScaleOffset { offset, scale, decoded, stored } => {
             let (offset, scale) = (*offset, *scale);
             match (stored.kind, stored.bytes) {
-                #[expect(clippy::cast_possible_truncation, reason = "numpy keeps float32 arithmetic in float32")]
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    reason = "numpy keeps float32 arithmetic in float32"
+                )]
                 (NumberKind::Float, 2 | 4) => each(*stored, *decoded, src, dst, |value| {
                     Value::Float(f64::from(value.as_f64() as f32 / scale as f32 + offset as f32))
                 }),
@@ -84,12 +89,18 @@ fn read(number: Number, bytes: &[u8]) -> Value {
             Value::Integer(i128::from((raw << shift).cast_signed() >> shift))
         }
         (NumberKind::Float, 2) => Value::Float(f16::from_le_bytes([word[0], word[1]]).to_f64()),
-        (NumberKind::Float, 4) => Value::Float(f64::from(f32::from_le_bytes([word[0], word[1], word[2], word[3]]))),
+        (NumberKind::Float, 4) => {
+            Value::Float(f64::from(f32::from_le_bytes([word[0], word[1], word[2], word[3]])))
+        }
         (NumberKind::Float, _) => Value::Float(f64::from_le_bytes(word)),
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "casts as numpy does: whole numbers wrap, floats round to the type")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "casts as numpy does: whole numbers wrap, floats round to the type"
+)]
 fn write(number: Number, value: Value, bytes: &mut [u8]) {
     let word = match (number.kind, number.bytes) {
         (NumberKind::Float, 2) => u64::from(f16::from_f64(value.as_f64()).to_bits()),
@@ -116,7 +127,9 @@ fn each(stored: Number, decoded: Number, src: &[u8], dst: &mut [u8], change: imp
 /// Sums up differences: in the decoded type, as `numpy.cumsum(stored, out=decoded)` does.
 fn delta(stored: Number, decoded: Number, src: &[u8], dst: &mut [u8]) {
     let mut sum = Value::Integer(0);
-    for (position, (from, to)) in src.chunks_exact(stored.bytes).zip(dst.chunks_exact_mut(decoded.bytes)).enumerate() {
+    for (position, (from, to)) in
+        src.chunks_exact(stored.bytes).zip(dst.chunks_exact_mut(decoded.bytes)).enumerate()
+    {
         let step = read(stored, from);
         sum = match (sum, step) {
             (_, step) if position == 0 => step,
@@ -132,7 +145,8 @@ fn delta(stored: Number, decoded: Number, src: &[u8], dst: &mut [u8]) {
 }
 
 fn unpack_bits(src: &[u8], dst: &mut [u8]) -> Result<(), CodecError> {
-    let (&padding, bits) = src.split_first().ok_or_else(|| CodecError::corrupt("packbits", "no padding count"))?;
+    let (&padding, bits) =
+        src.split_first().ok_or_else(|| CodecError::corrupt("packbits", "no padding count"))?;
     let expected = bits.len() * 8 - dst.len();
     if usize::from(padding) != expected {
         return Err(CodecError::corrupt("packbits", format!("{padding} padding bits, {expected} expected")));
@@ -156,7 +170,10 @@ mod tests {
         let filter = Filter::Delta { decoded: I2, stored: I1 };
         let mut out = [0; 6];
         decode(&filter, &[0xff, 2, 0x80], &mut out).unwrap();
-        assert_eq!(out.chunks(2).map(|b| i16::from_le_bytes([b[0], b[1]])).collect::<Vec<_>>(), [-1, 1, -127]);
+        assert_eq!(
+            out.chunks(2).map(|b| i16::from_le_bytes([b[0], b[1]])).collect::<Vec<_>>(),
+            [-1, 1, -127]
+        );
     }
 
     #[test]
@@ -164,7 +181,10 @@ mod tests {
         let filter = Filter::FixedScaleOffset { offset: 1000.0, scale: 10.0, decoded: F4, stored: I2 };
         let mut out = [0; 8];
         decode(&filter, &[5, 0, 0xfb, 0xff], &mut out).unwrap();
-        assert_eq!(out.chunks(4).map(|b| f32::from_be_bytes([b[0], b[1], b[2], b[3]])).collect::<Vec<_>>(), [1000.5, 999.5]);
+        assert_eq!(
+            out.chunks(4).map(|b| f32::from_be_bytes([b[0], b[1], b[2], b[3]])).collect::<Vec<_>>(),
+            [1000.5, 999.5]
+        );
     }
 
     #[test]

@@ -79,13 +79,20 @@ impl Recoder {
 
     /// Recodes one chunk into `out`, which is cleared, and returns what it cost. Elements without fixed size may
     /// take `limit` bytes.
-    pub fn recode(&self, scratch: &mut Scratch, encoded: &[u8], limit: u64, out: &mut Vec<u8>) -> Result<Cost, CodecError> {
+    pub fn recode(
+        &self,
+        scratch: &mut Scratch,
+        encoded: &[u8],
+        limit: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<Cost, CodecError> {
         out.clear();
         if self.is_copy() {
             out.extend_from_slice(encoded);
             return Ok(Cost::default());
         }
-        if let Some((source, target)) = self.source.shard_at(self.prefix).zip(self.target.shard_at(self.prefix))
+        if let Some((source, target)) =
+            self.source.shard_at(self.prefix).zip(self.target.shard_at(self.prefix))
             && source.is_cut_like(target)
         {
             return self.recode_shard(source, target, scratch, encoded, limit, out);
@@ -107,20 +114,53 @@ impl Recoder {
         result.map(|()| cost)
     }
 
+    /// Returns whether two encoded chunks hold the same bytes at the boundary: all that can be compared of elements
+    /// that lie behind codecs which zkit does not know.
+    pub fn agree(
+        &self,
+        scratch: &mut Scratch,
+        source: &[u8],
+        target: &[u8],
+        limit: u64,
+    ) -> Result<bool, CodecError> {
+        let (mut a, mut b) = (Vec::new(), Vec::new());
+        self.source.decode_to(self.prefix, scratch, source, limit, &mut a)?;
+        self.target.decode_to(self.prefix, scratch, target, limit, &mut b)?;
+        Ok(a == b)
+    }
+
     /// Recodes inner chunks one by one; absent ones stay absent.
-    fn recode_shard(&self, source: &ShardCodec, target: &ShardCodec, scratch: &mut Scratch, encoded: &[u8], limit: u64, out: &mut Vec<u8>) -> Result<Cost, CodecError> {
+    fn recode_shard(
+        &self,
+        source: &ShardCodec,
+        target: &ShardCodec,
+        scratch: &mut Scratch,
+        encoded: &[u8],
+        limit: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<Cost, CodecError> {
         let mut shard = scratch.take_buffer();
         let mut assembled = scratch.take_buffer();
         let result = self.source.decode_to(self.prefix + 1, scratch, encoded, limit, &mut shard);
-        let result = result.and_then(|()| recode_inner(source, target, scratch, &shard, limit, &mut assembled));
-        let result = result.and_then(|cost| self.target.encode_from(self.prefix + 1, scratch, &assembled, out).map(|()| cost));
+        let result =
+            result.and_then(|()| recode_inner(source, target, scratch, &shard, limit, &mut assembled));
+        let result = result.and_then(|cost| {
+            self.target.encode_from(self.prefix + 1, scratch, &assembled, out).map(|()| cost)
+        });
         scratch.give_back(shard);
         scratch.give_back(assembled);
         result
     }
 }
 
-fn recode_inner(source: &ShardCodec, target: &ShardCodec, scratch: &mut Scratch, shard: &[u8], limit: u64, out: &mut Vec<u8>) -> Result<Cost, CodecError> {
+fn recode_inner(
+    source: &ShardCodec,
+    target: &ShardCodec,
+    scratch: &mut Scratch,
+    shard: &[u8],
+    limit: u64,
+    out: &mut Vec<u8>,
+) -> Result<Cost, CodecError> {
     out.clear();
     let index = source.index_of(scratch, shard)?;
     let (from, to) = (source.inner(), target.inner());
@@ -139,7 +179,9 @@ fn recode_inner(source: &ShardCodec, target: &ShardCodec, scratch: &mut Scratch,
         }
         let inner = scratch.inner();
         match from.shard_at(prefix).zip(to.shard_at(prefix)) {
-            Some((from_shard, to_shard)) if from_shard.is_cut_like(to_shard) && prefix + 1 == from.len() && prefix + 1 == to.len() => {
+            Some((from_shard, to_shard))
+                if from_shard.is_cut_like(to_shard) && prefix + 1 == from.len() && prefix + 1 == to.len() =>
+            {
                 cost += recode_inner(from_shard, to_shard, inner, encoded, limit, &mut recoded)?;
             }
             _ => {

@@ -45,23 +45,35 @@ pub struct InnerPlace {
 pub struct ShardIndex(pub Vec<Option<InnerPlace>>);
 
 impl ShardCodec {
-    pub(super) fn compile(spec: &ShardingSpec, data_type: &DataType, shape: &[usize], fill: &[u8]) -> Result<Self, CodecError> {
+    pub(super) fn compile(
+        spec: &ShardingSpec,
+        data_type: &DataType,
+        shape: &[usize],
+        fill: &[u8],
+    ) -> Result<Self, CodecError> {
         let unsupported = |what: String| CodecError::Unsupported { codec: CODEC, what };
         let mut counts = Vec::with_capacity(shape.len());
         for (&length, &chunk) in shape.iter().zip(&spec.chunk_shape) {
             let length = length as u64;
             if chunk == 0 || !length.is_multiple_of(chunk) {
-                return Err(unsupported(format!("shards of {shape:?} do not hold whole inner chunks of {:?}", spec.chunk_shape)));
+                return Err(unsupported(format!(
+                    "shards of {shape:?} do not hold whole inner chunks of {:?}",
+                    spec.chunk_shape
+                )));
             }
             counts.push(length / chunk);
         }
-        let total = crate::grid::product(&counts).and_then(|total| usize::try_from(total).ok()).filter(|&total| total <= MAX_INNER_CHUNKS);
+        let total = crate::grid::product(&counts)
+            .and_then(|total| usize::try_from(total).ok())
+            .filter(|&total| total <= MAX_INNER_CHUNKS);
         if total.is_none() {
             return Err(unsupported(format!("{counts:?} inner chunks in one shard")));
         }
         let index_shape: Vec<u64> = counts.iter().copied().chain([2]).collect();
         let index = Chain::from_specs(&spec.index_codecs, &DataType::UInt(8), &index_shape, &[0; 8])?;
-        let index_bytes = index.encoded_bytes().ok_or_else(|| unsupported("an index whose size is not fixed".to_owned()))?;
+        let index_bytes = index
+            .encoded_bytes()
+            .ok_or_else(|| unsupported("an index whose size is not fixed".to_owned()))?;
         let item_bytes = data_type.item_bytes().map(crate::units::saturating_usize);
         Ok(Self {
             inner: Chain::from_specs(&spec.codecs, data_type, &spec.chunk_shape, fill)?,
@@ -69,7 +81,11 @@ impl ShardCodec {
             index_at_start: spec.index_at_start,
             index_bytes,
             counts,
-            inner_shape: spec.chunk_shape.iter().map(|&length| crate::units::saturating_usize(length)).collect(),
+            inner_shape: spec
+                .chunk_shape
+                .iter()
+                .map(|&length| crate::units::saturating_usize(length))
+                .collect(),
             shape: shape.to_vec(),
             strides: c_strides(shape, item_bytes.unwrap_or(1)),
             item_bytes,
@@ -103,7 +119,12 @@ impl ShardCodec {
     }
 
     /// Reads an encoded index; `shard_bytes` bounds its entries.
-    pub fn read_index(&self, scratch: &mut Scratch, encoded: &[u8], shard_bytes: u64) -> Result<ShardIndex, CodecError> {
+    pub fn read_index(
+        &self,
+        scratch: &mut Scratch,
+        encoded: &[u8],
+        shard_bytes: u64,
+    ) -> Result<ShardIndex, CodecError> {
         let mut bytes = vec![0; self.index.decoded_bytes().unwrap_or(0)];
         self.index.decode_into(scratch, encoded, &mut bytes)?;
         let entries = bytes.chunks_exact(ENTRY_BYTES).enumerate().map(|(position, entry)| {
@@ -123,8 +144,17 @@ impl ShardCodec {
 
     /// Finds and reads the index of a whole shard.
     pub(super) fn index_of(&self, scratch: &mut Scratch, shard: &[u8]) -> Result<ShardIndex, CodecError> {
-        let short = || CodecError::corrupt(CODEC, format!("a shard of {} bytes cannot hold its index of {}", shard.len(), self.index_bytes));
-        let encoded = if self.index_at_start { shard.get(..self.index_bytes) } else { shard.len().checked_sub(self.index_bytes).map(|start| &shard[start..]) };
+        let short = || {
+            CodecError::corrupt(
+                CODEC,
+                format!("a shard of {} bytes cannot hold its index of {}", shard.len(), self.index_bytes),
+            )
+        };
+        let encoded = if self.index_at_start {
+            shard.get(..self.index_bytes)
+        } else {
+            shard.len().checked_sub(self.index_bytes).map(|start| &shard[start..])
+        };
         self.read_index(scratch, encoded.ok_or_else(short)?, shard.len() as u64)
     }
 
@@ -137,7 +167,10 @@ impl ShardCodec {
     /// Returns the first element of an inner chunk in its shard.
     fn origin(&self, position: usize) -> impl Iterator<Item = usize> + '_ {
         let index = unravel(position as u64, &self.counts);
-        index.into_iter().zip(&self.inner_shape).map(|(at, &length)| crate::units::saturating_usize(at) * length)
+        index
+            .into_iter()
+            .zip(&self.inner_shape)
+            .map(|(at, &length)| crate::units::saturating_usize(at) * length)
     }
 
     /// Returns the byte offset of an inner chunk's first element in the decoded shard.
@@ -151,7 +184,12 @@ impl ShardCodec {
     }
 
     /// Decodes a shard into canonical elements in C order.
-    pub(super) fn decode(&self, scratch: &mut Scratch, shard: &[u8], dst: &mut [u8]) -> Result<(), CodecError> {
+    pub(super) fn decode(
+        &self,
+        scratch: &mut Scratch,
+        shard: &[u8],
+        dst: &mut [u8],
+    ) -> Result<(), CodecError> {
         let item = self.item_bytes.unwrap_or(1);
         let index = self.index_of(scratch, shard)?;
         let inner_bytes = self.inner.decoded_bytes().unwrap_or(0);
@@ -159,14 +197,17 @@ impl ShardCodec {
         let inner_strides = c_strides(&self.inner_shape, item);
         let mut part = scratch.take_buffer();
         part.resize(if contiguous { 0 } else { inner_bytes }, 0);
-        let outside = |error: crate::kernels::copy::OutOfBounds| CodecError::corrupt(CODEC, error.to_string());
+        let outside =
+            |error: crate::kernels::copy::OutOfBounds| CodecError::corrupt(CODEC, error.to_string());
         let mut decode_one = |scratch: &mut Scratch, position: usize, place: &Option<InnerPlace>| {
             let offset = self.offset(position);
             let layout = Strided { offset, strides: &self.strides };
             match place {
                 None => fill_strided(&self.fill, &self.inner_shape, dst, layout).map_err(outside),
                 Some(place) if contiguous => {
-                    let target = dst.get_mut(offset..offset + inner_bytes).ok_or_else(|| CodecError::corrupt(CODEC, "an inner chunk outside its shard"))?;
+                    let target = dst
+                        .get_mut(offset..offset + inner_bytes)
+                        .ok_or_else(|| CodecError::corrupt(CODEC, "an inner chunk outside its shard"))?;
                     self.inner.decode_into(scratch, Self::inner_bytes(shard, place), target)
                 }
                 Some(place) => {
@@ -176,7 +217,8 @@ impl ShardCodec {
                 }
             }
         };
-        let result = index.0.iter().enumerate().try_for_each(|(position, place)| decode_one(scratch, position, place));
+        let result =
+            index.0.iter().enumerate().try_for_each(|(position, place)| decode_one(scratch, position, place));
         scratch.give_back(part);
         result
     }
@@ -192,12 +234,21 @@ impl ShardCodec {
         shape: &[usize],
         fill: &[u8],
         run: &mut [u8],
-        decode_part: impl Fn(&Chain, &mut Scratch, &[u8], &[usize], &[usize], &[u8], &mut [u8]) -> Result<(), CodecError>,
+        decode_part: impl Fn(
+            &Chain,
+            &mut Scratch,
+            &[u8],
+            &[usize],
+            &[usize],
+            &[u8],
+            &mut [u8],
+        ) -> Result<(), CodecError>,
     ) -> Result<(), CodecError> {
         let item = self.item_bytes.unwrap_or(1);
         let index = self.index_of(scratch, shard)?;
         let run_strides = c_strides(shape, item);
-        let outside = |error: crate::kernels::copy::OutOfBounds| CodecError::corrupt(CODEC, error.to_string());
+        let outside =
+            |error: crate::kernels::copy::OutOfBounds| CodecError::corrupt(CODEC, error.to_string());
         let ranges: Vec<_> = (0..shape.len())
             .map(|d| {
                 let inner = self.inner_shape[d];
@@ -210,22 +261,47 @@ impl ShardCodec {
             let position = chunk.iter().zip(&self.counts).fold(0, |flat, (&at, &count)| flat * count + at);
             let origin = |d: usize| crate::units::saturating_usize(chunk[d]) * self.inner_shape[d];
             let from: Vec<usize> = (0..shape.len()).map(|d| start[d].max(origin(d)) - origin(d)).collect();
-            let lengths: Vec<usize> = (0..shape.len()).map(|d| (start[d] + shape[d]).min(origin(d) + self.inner_shape[d]) - origin(d) - from[d]).collect();
-            let offset = (0..shape.len()).map(|d| (origin(d) + from[d] - start[d]) * run_strides[d].unsigned_abs()).sum();
+            let lengths: Vec<usize> = (0..shape.len())
+                .map(|d| (start[d] + shape[d]).min(origin(d) + self.inner_shape[d]) - origin(d) - from[d])
+                .collect();
+            let offset = (0..shape.len())
+                .map(|d| (origin(d) + from[d] - start[d]) * run_strides[d].unsigned_abs())
+                .sum();
             let layout = Strided { offset, strides: &run_strides };
             let Some(place) = &index.0[crate::units::saturating_usize(position)] else {
                 return fill_strided(fill, &lengths, run, layout).map_err(outside);
             };
             part.resize(lengths.iter().product::<usize>() * item, 0);
-            decode_part(&self.inner, inner_scratch, Self::inner_bytes(shard, place), &from, &lengths, fill, &mut part)?;
-            copy_strided(item, &lengths, &part, Strided { offset: 0, strides: &c_strides(&lengths, item) }, run, layout).map_err(outside)
+            decode_part(
+                &self.inner,
+                inner_scratch,
+                Self::inner_bytes(shard, place),
+                &from,
+                &lengths,
+                fill,
+                &mut part,
+            )?;
+            copy_strided(
+                item,
+                &lengths,
+                &part,
+                Strided { offset: 0, strides: &c_strides(&lengths, item) },
+                run,
+                layout,
+            )
+            .map_err(outside)
         });
         scratch.give_back(part);
         result
     }
 
     /// Decodes a shard of elements without fixed size.
-    pub(super) fn decode_variable(&self, scratch: &mut Scratch, shard: &[u8], limit: u64) -> Result<VariableElements, CodecError> {
+    pub(super) fn decode_variable(
+        &self,
+        scratch: &mut Scratch,
+        shard: &[u8],
+        limit: u64,
+    ) -> Result<VariableElements, CodecError> {
         let index = self.index_of(scratch, shard)?;
         let mut elements = VariableElements::filled(&self.fill, self.shape.iter().product());
         let inner_shape: Vec<u64> = self.inner_shape.iter().map(|&length| length as u64).collect();
@@ -235,20 +311,35 @@ impl ShardCodec {
             let origin: Vec<usize> = self.origin(position).collect();
             let positions = (0..part.len()).map(|from| {
                 let inner = unravel(from as u64, &inner_shape);
-                let index = origin.iter().zip(&inner).map(|(&origin, &at)| origin + crate::units::saturating_usize(at));
+                let index = origin
+                    .iter()
+                    .zip(&inner)
+                    .map(|(&origin, &at)| origin + crate::units::saturating_usize(at));
                 (index.zip(&self.shape).fold(0, |flat, (at, &length)| flat * length + at), from)
             });
             elements.place(&part, positions);
             if elements.memory_bytes() as u64 > limit {
-                return Err(CodecError::Size { codec: CODEC, found: elements.memory_bytes() as u64, expected: limit });
+                return Err(CodecError::Size {
+                    codec: CODEC,
+                    found: elements.memory_bytes() as u64,
+                    expected: limit,
+                });
             }
         }
         Ok(elements)
     }
 
     /// Encodes a shard; inner chunks that are all fill are left out, as readers give the fill for them.
-    pub(super) fn encode(&self, scratch: &mut Scratch, decoded: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
-        let item = self.item_bytes.ok_or_else(|| CodecError::Unsupported { codec: CODEC, what: "zkit does not write shards of variable elements".to_owned() })?;
+    pub(super) fn encode(
+        &self,
+        scratch: &mut Scratch,
+        decoded: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), CodecError> {
+        let item = self.item_bytes.ok_or_else(|| CodecError::Unsupported {
+            codec: CODEC,
+            what: "zkit does not write shards of variable elements".to_owned(),
+        })?;
         let inner_strides = c_strides(&self.inner_shape, item);
         let mut part = scratch.take_buffer();
         part.resize(self.inner.decoded_bytes().unwrap_or(0), 0);
@@ -257,7 +348,8 @@ impl ShardCodec {
         for position in 0..writer.len() {
             let source = Strided { offset: self.offset(position), strides: &self.strides };
             let target = Strided { offset: 0, strides: &inner_strides };
-            copy_strided(item, &self.inner_shape, decoded, source, &mut part, target).map_err(|error| CodecError::corrupt(CODEC, error.to_string()))?;
+            copy_strided(item, &self.inner_shape, decoded, source, &mut part, target)
+                .map_err(|error| CodecError::corrupt(CODEC, error.to_string()))?;
             if self.is_fill(&part) {
                 continue;
             }

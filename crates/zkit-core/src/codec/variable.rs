@@ -57,8 +57,13 @@ impl VariableElements {
     /// Reads numcodecs' layout: a count, then length and bytes of each element, lengths as `u32` little-endian.
     /// Source: numcodecs/vlen.pyx.
     pub(super) fn parse(bytes: Vec<u8>, count: usize) -> Result<Self, CodecError> {
-        let word = |at: usize| bytes.get(at..at + 4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]) as usize);
-        let short = |position: usize| CodecError::corrupt(CODEC, format!("the bytes end inside element {position}"));
+        let word = |at: usize| {
+            bytes
+                .get(at..at + 4)
+                .map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]) as usize)
+        };
+        let short =
+            |position: usize| CodecError::corrupt(CODEC, format!("the bytes end inside element {position}"));
         let found = word(0).ok_or_else(|| CodecError::corrupt(CODEC, "no element count"))?;
         if found != count {
             return Err(CodecError::corrupt(CODEC, format!("{found} elements, {count} expected")));
@@ -84,7 +89,10 @@ impl VariableElements {
     /// Appends numcodecs' layout.
     pub(super) fn write(&self, out: &mut Vec<u8>) -> Result<(), CodecError> {
         let word = |length: usize| {
-            let length = u32::try_from(length).map_err(|_| CodecError::Unsupported { codec: CODEC, what: format!("an element of {length} bytes") });
+            let length = u32::try_from(length).map_err(|_| CodecError::Unsupported {
+                codec: CODEC,
+                what: format!("an element of {length} bytes"),
+            });
             length.map(u32::to_le_bytes)
         };
         out.extend_from_slice(&word(self.len())?);

@@ -33,21 +33,39 @@ pub struct Difference {
 /// Compares the decoded values of pairs bit by bit; `None` where they are equal.
 ///
 /// Results are in the order of `pairs`, failures of single arrays among them. Memory: within `resources`.
-pub fn compare(stores: (&Store, &Store), pairs: &[Pair<'_>], resources: Resources, observer: &dyn Observer, cancel: &Cancel) -> Result<Vec<Result<Option<Difference>>>> {
+pub fn compare(
+    stores: (&Store, &Store),
+    pairs: &[Pair<'_>],
+    resources: Resources,
+    observer: &dyn Observer,
+    cancel: &Cancel,
+) -> Result<Vec<Result<Option<Difference>>>> {
     let meter = observer.meter();
     meter.arrays_total.add(pairs.len() as u64);
-    let bytes = pairs.iter().filter_map(|pair| pair.left.metadata.decoded_bytes()).fold(0u64, u64::saturating_add);
+    let bytes =
+        pairs.iter().filter_map(|pair| pair.left.metadata.decoded_bytes()).fold(0u64, u64::saturating_add);
     meter.decoded_bytes_total.add(bytes.saturating_mul(2));
     // both sides of a pair are in memory at once
     let resources = Resources { memory_bytes: resources.memory_bytes / 2, ..resources };
-    lanes::run(pairs, resources, |pair| chunk_bytes(pair.left).max(chunk_bytes(pair.right)), |pair, lane| {
-        let difference = compare_one(stores, pair, lane, observer, cancel);
-        meter.arrays_done.add(1);
-        difference
-    })
+    lanes::run(
+        pairs,
+        resources,
+        |pair| chunk_bytes(pair.left).max(chunk_bytes(pair.right)),
+        |pair, lane| {
+            let difference = compare_one(stores, pair, lane, observer, cancel);
+            meter.arrays_done.add(1);
+            difference
+        },
+    )
 }
 
-fn compare_one(stores: (&Store, &Store), pair: &Pair<'_>, lane: &Lane<'_>, observer: &dyn Observer, cancel: &Cancel) -> Result<Option<Difference>> {
+fn compare_one(
+    stores: (&Store, &Store),
+    pair: &Pair<'_>,
+    lane: &Lane<'_>,
+    observer: &dyn Observer,
+    cancel: &Cancel,
+) -> Result<Option<Difference>> {
     let left = ArrayReader::new(stores.0, pair.left, lane.chunk_bytes)?;
     let right = ArrayReader::new(stores.1, pair.right, lane.chunk_bytes)?;
     let context = ReadContext { pool: lane.pool, cancel, meter: observer.meter() };
@@ -61,7 +79,11 @@ fn compare_one(stores: (&Store, &Store), pair: &Pair<'_>, lane: &Lane<'_>, obser
             read_slab(&left, &slab, &mut a, context)?;
             read_slab(&right, &slab, &mut b, context)?;
             let item = left.item_bytes().unwrap_or(1).max(1);
-            let position = if a == b { None } else { a.chunks_exact(item).zip(b.chunks_exact(item)).position(|(a, b)| a != b) };
+            let position = if a == b {
+                None
+            } else {
+                a.chunks_exact(item).zip(b.chunks_exact(item)).position(|(a, b)| a != b)
+            };
             position.map(|position| {
                 let bytes = position * item..(position + 1) * item;
                 (position as u64, a[bytes.clone()].to_vec(), b[bytes].to_vec())

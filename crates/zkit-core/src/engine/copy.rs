@@ -28,16 +28,38 @@ const FETCHERS: usize = 8;
 /// Runs every unit of a plan, writing chunks to `writer`; metadata is the caller's to write afterwards.
 ///
 /// The first failure stops the run and is returned; a chunk that was listed and is gone is a failure.
-pub fn run_copy(plan: &CopyPlan, source: &Store, writer: &LocalWriter, memory_bytes: u64, observer: &dyn Observer, cancel: &Cancel) -> Result<()> {
+pub fn run_copy(
+    plan: &CopyPlan,
+    source: &Store,
+    writer: &LocalWriter,
+    memory_bytes: u64,
+    observer: &dyn Observer,
+    cancel: &Cancel,
+) -> Result<()> {
     let meter = observer.meter();
     meter.arrays_total.add(plan.arrays.len() as u64);
-    meter.decoded_bytes_total.add(plan.units.iter().map(|unit| unit.decoded_bytes).fold(0, u64::saturating_add));
-    let copies: Vec<Copy<'_>> = plan.arrays.iter().map(|array| Copy::prepare(array, memory_bytes)).collect::<Result<_>>()?;
-    meter.arrays_done.add(copies.iter().filter(|copy| copy.units_left.load(Ordering::Relaxed) == 0).count() as u64);
+    meter
+        .decoded_bytes_total
+        .add(plan.units.iter().map(|unit| unit.decoded_bytes).fold(0, u64::saturating_add));
+    let copies: Vec<Copy<'_>> =
+        plan.arrays.iter().map(|array| Copy::prepare(array, memory_bytes)).collect::<Result<_>>()?;
+    meter
+        .arrays_done
+        .add(copies.iter().filter(|copy| copy.units_left.load(Ordering::Relaxed) == 0).count() as u64);
     for unit in &plan.units {
         copies[unit.array].units_left.fetch_add(1, Ordering::Relaxed);
     }
-    let run = Run { copies: &copies, units: &plan.units, source, writer, meter, cancel, next: AtomicUsize::new(0), stop: AtomicBool::new(false), failure: Mutex::new(None) };
+    let run = Run {
+        copies: &copies,
+        units: &plan.units,
+        source,
+        writer,
+        meter,
+        cancel,
+        next: AtomicUsize::new(0),
+        stop: AtomicBool::new(false),
+        failure: Mutex::new(None),
+    };
     let pool = lanes::pool(plan.jobs)?;
     match source {
         Store::Local(_) => {
@@ -67,8 +89,14 @@ pub fn absent_bytes(plan: &CopyPlan) -> Result<u64> {
         let copy = Copy::prepare(array, u64::MAX)?;
         let target = &array.target.metadata;
         let chain = Chain::compile(target, &target.grid.largest_chunk_shape()).map_err(codec_error)?;
-        let bytes = with_scratch(|scratch, decoded, encoded| encode_fill(&chain, copy.fill()?, scratch, decoded, encoded).map(|()| encoded.len() as u64))?;
-        sum = sum.saturating_add(absent.saturating_mul(array.objects_per_chunk()).saturating_mul(bytes.next_multiple_of(BLOCK_BYTES)));
+        let bytes = with_scratch(|scratch, decoded, encoded| {
+            encode_fill(&chain, copy.fill()?, scratch, decoded, encoded).map(|()| encoded.len() as u64)
+        })?;
+        sum = sum.saturating_add(
+            absent
+                .saturating_mul(array.objects_per_chunk())
+                .saturating_mul(bytes.next_multiple_of(BLOCK_BYTES)),
+        );
     }
     Ok(sum)
 }
@@ -107,7 +135,13 @@ impl<'a> Copy<'a> {
             _ => None,
         };
         let fill = source.fill_value.element(&source.data_type);
-        Ok(Self { array, recoder, fill, object_limit: array.largest_bytes.max(1).saturating_mul(2).min(memory_bytes.max(1)), units_left: AtomicUsize::new(0) })
+        Ok(Self {
+            array,
+            recoder,
+            fill,
+            object_limit: array.largest_bytes.max(1).saturating_mul(2).min(memory_bytes.max(1)),
+            units_left: AtomicUsize::new(0),
+        })
     }
 
     /// Runs `work` with the recoder of a chunk.
@@ -120,12 +154,18 @@ impl<'a> Copy<'a> {
 
     fn fill(&self) -> Result<&[u8]> {
         self.fill.as_deref().ok_or_else(|| {
-            Error::new(ErrorKind::Unsupported, format!("could not write absent chunks of `{}`: its fill value is not understood", self.array.source.path))
+            Error::new(
+                ErrorKind::Unsupported,
+                format!(
+                    "could not write absent chunks of `{}`: its fill value is not understood",
+                    self.array.source.path
+                ),
+            )
         })
     }
 }
 
-fn recoder(array: &ArrayCopy, shape: &[u64]) -> Result<Recoder> {
+pub(super) fn recoder(array: &ArrayCopy, shape: &[u64]) -> Result<Recoder> {
     let compile = |metadata| Chain::compile(metadata, shape).map_err(codec_error);
     Ok(Recoder::new(compile(&array.source.metadata)?, compile(&array.target.metadata)?))
 }
@@ -166,7 +206,13 @@ impl Run<'_> {
             pool.broadcast(|_| {
                 // after a failure the channel is emptied, so that no fetcher waits for ever
                 for (unit, fetched) in receiver.iter() {
-                    let result = fetched.and_then(|fetched| if self.stop.load(Ordering::Relaxed) { Ok(()) } else { self.process(unit, Some(&fetched)) });
+                    let result = fetched.and_then(|fetched| {
+                        if self.stop.load(Ordering::Relaxed) {
+                            Ok(())
+                        } else {
+                            self.process(unit, Some(&fetched))
+                        }
+                    });
                     self.finish(unit, result);
                 }
             });
@@ -197,7 +243,9 @@ impl Run<'_> {
         let copy = &self.copies[unit.array];
         let mut fetched = fetched.map(|fetched| fetched.iter());
         if copy.array.absent == AbsentChunks::Leave {
-            return copy.array.stored.range(unit.chunks.clone()).try_for_each(|position| self.chunk(copy, position, fetched.as_mut().map(|fetched| fetched.next())));
+            return copy.array.stored.range(unit.chunks.clone()).try_for_each(|position| {
+                self.chunk(copy, position, fetched.as_mut().map(|fetched| fetched.next()))
+            });
         }
         unit.chunks.clone().try_for_each(|position| match copy.array.stored.contains(position) {
             true => self.chunk(copy, position, fetched.as_mut().map(|fetched| fetched.next())),
@@ -222,7 +270,12 @@ impl Run<'_> {
                     present.then_some(encoded.as_slice())
                 }
             };
-            let bytes = bytes.ok_or_else(|| Error::new(ErrorKind::Unreadable, "it was listed, but is gone now: the source changes while it is read"))?;
+            let bytes = bytes.ok_or_else(|| {
+                Error::new(
+                    ErrorKind::Unreadable,
+                    "it was listed, but is gone now: the source changes while it is read",
+                )
+            })?;
             self.meter.bytes_read.add(bytes.len() as u64);
             if copy.array.strategy == Strategy::Unshard {
                 return self.unshard(copy, &chunk_index, bytes, scratch, recoded);
@@ -231,7 +284,9 @@ impl Run<'_> {
                 if recoder.is_copy() {
                     return self.write(copy, &chunk_index, bytes);
                 }
-                let cost = recoder.recode(scratch, bytes, copy.object_limit.saturating_mul(64), recoded).map_err(codec_error)?;
+                let cost = recoder
+                    .recode(scratch, bytes, copy.object_limit.saturating_mul(64), recoded)
+                    .map_err(codec_error)?;
                 self.meter.bytes_decoded.add(cost.bytes);
                 self.meter.bytes_encoded.add(recoded.len() as u64);
                 self.meter.decode_time.add_time(cost.decode);
@@ -265,7 +320,11 @@ impl Run<'_> {
                     indices.push(inner_index.to_vec());
                     Ok(())
                 })?;
-                let chain = Chain::compile(&copy.array.target.metadata, &copy.array.target.metadata.grid.largest_chunk_shape()).map_err(codec_error)?;
+                let chain = Chain::compile(
+                    &copy.array.target.metadata,
+                    &copy.array.target.metadata.grid.largest_chunk_shape(),
+                )
+                .map_err(codec_error)?;
                 encode_fill(&chain, fill, scratch, decoded, encoded)?;
                 return indices.iter().try_for_each(|inner_index| self.write(copy, inner_index, encoded));
             }
@@ -274,11 +333,23 @@ impl Run<'_> {
                 self.write(copy, &chunk_index, encoded)
             })
         })
-        .map_err(|error| error.context(format!("could not write the absent chunk {chunk_index:?} of `{}`", copy.array.source.path)))
+        .map_err(|error| {
+            error.context(format!(
+                "could not write the absent chunk {chunk_index:?} of `{}`",
+                copy.array.source.path
+            ))
+        })
     }
 
     /// Writes each inner chunk of a shard as a chunk of its own; those of fill values only where they must be.
-    fn unshard(&self, copy: &Copy<'_>, shard_index: &[u64], bytes: &[u8], scratch: &mut Scratch, encoded: &mut Vec<u8>) -> Result<()> {
+    fn unshard(
+        &self,
+        copy: &Copy<'_>,
+        shard_index: &[u64],
+        bytes: &[u8],
+        scratch: &mut Scratch,
+        encoded: &mut Vec<u8>,
+    ) -> Result<()> {
         let (source, target) = (&copy.array.source.metadata, &copy.array.target.metadata);
         let started = Instant::now();
         let shard = Chain::compile(source, &source.grid.chunk_shape(shard_index)).map_err(codec_error)?;
@@ -295,12 +366,17 @@ impl Run<'_> {
         let mut chunk = vec![0; shape.iter().product::<usize>() * item];
         inner_chunks(copy.array, shard_index, |inner_index, origin| {
             let started = Instant::now();
-            let offset = origin.iter().zip(shard_strides.iter()).map(|(&at, stride)| at * stride.unsigned_abs()).sum();
+            let offset =
+                origin.iter().zip(shard_strides.iter()).map(|(&at, stride)| at * stride.unsigned_abs()).sum();
             let from = Strided { offset, strides: &shard_strides };
             let to = Strided { offset: 0, strides: &c_strides(&shape, item) };
-            copy_strided(item, &shape, &decoded, from, &mut chunk, to).map_err(|error| Error::new(ErrorKind::Corrupt, "could not cut a shard").with_source(error))?;
+            copy_strided(item, &shape, &decoded, from, &mut chunk, to).map_err(|error| {
+                Error::new(ErrorKind::Corrupt, "could not cut a shard").with_source(error)
+            })?;
             self.meter.assemble_time.add_time(started.elapsed());
-            if copy.array.absent == AbsentChunks::Leave && chunk.chunks_exact(item.max(1)).all(|element| element == fill) {
+            if copy.array.absent == AbsentChunks::Leave
+                && chunk.chunks_exact(item.max(1)).all(|element| element == fill)
+            {
                 return Ok(());
             }
             let started = Instant::now();
@@ -314,26 +390,42 @@ impl Run<'_> {
 
 /// Calls `visit` with the index in the target's grid and the first element in the shard of each inner chunk that
 /// lies inside the array.
-fn inner_chunks(array: &ArrayCopy, shard_index: &[u64], mut visit: impl FnMut(&[u64], &[usize]) -> Result<()>) -> Result<()> {
+fn inner_chunks(
+    array: &ArrayCopy,
+    shard_index: &[u64],
+    mut visit: impl FnMut(&[u64], &[usize]) -> Result<()>,
+) -> Result<()> {
     let region: Region = array.source.metadata.grid.chunk_region(shard_index);
     let chunk_shape = array.target.metadata.grid.largest_chunk_shape();
     let ranges = array.target.metadata.grid.chunks_of(&region);
     crate::grid::for_each_index(&ranges, |inner_index| {
-        let origin: Vec<usize> = (0..inner_index.len()).map(|d| saturating_usize(inner_index[d] * chunk_shape[d] - region.start[d])).collect();
+        let origin: Vec<usize> = (0..inner_index.len())
+            .map(|d| saturating_usize(inner_index[d] * chunk_shape[d] - region.start[d]))
+            .collect();
         visit(inner_index, &origin)
     })
 }
 
 /// Encodes a chunk that holds nothing but `fill`.
-fn encode_fill(chain: &Chain, fill: &[u8], scratch: &mut Scratch, decoded: &mut Vec<u8>, encoded: &mut Vec<u8>) -> Result<()> {
+fn encode_fill(
+    chain: &Chain,
+    fill: &[u8],
+    scratch: &mut Scratch,
+    decoded: &mut Vec<u8>,
+    encoded: &mut Vec<u8>,
+) -> Result<()> {
     let Some(bytes) = chain.decoded_bytes() else {
-        let count = saturating_usize(product(&chain.shape().iter().map(|&length| length as u64).collect::<Vec<_>>()).unwrap_or(u64::MAX));
+        let count = saturating_usize(
+            product(&chain.shape().iter().map(|&length| length as u64).collect::<Vec<_>>())
+                .unwrap_or(u64::MAX),
+        );
         let elements = crate::codec::VariableElements::filled(fill, count);
         return chain.encode_variable(scratch, &elements, encoded).map_err(codec_error);
     };
     decoded.resize(bytes, 0);
     let count = bytes / fill.len().max(1);
     let layout = Strided { offset: 0, strides: &c_strides(&[count], fill.len()) };
-    fill_strided(fill, &[count], decoded, layout).map_err(|error| Error::new(ErrorKind::Corrupt, "could not fill a chunk").with_source(error))?;
+    fill_strided(fill, &[count], decoded, layout)
+        .map_err(|error| Error::new(ErrorKind::Corrupt, "could not fill a chunk").with_source(error))?;
     chain.encode(scratch, decoded, encoded).map_err(codec_error)
 }

@@ -26,15 +26,28 @@ const VARIABLE_ITEM_ESTIMATE: u64 = 64;
 /// length as a little-endian `u32` length and the bytes; padding of structs zeroed; absent chunks as the fill value.
 /// A string without dimensions is digested as UTF-32, as numpy holds such a scalar, so that it equals one of fixed
 /// length. Memory: within `resources`; chunks that cannot be decoded in part are decoded once a slab.
-pub fn digest(store: &Store, arrays: &[&ArrayNode], resources: Resources, observer: &dyn Observer, cancel: &Cancel) -> Result<Vec<Result<Sha256Digest>>> {
+pub fn digest(
+    store: &Store,
+    arrays: &[&ArrayNode],
+    resources: Resources,
+    observer: &dyn Observer,
+    cancel: &Cancel,
+) -> Result<Vec<Result<Sha256Digest>>> {
     let meter = observer.meter();
     meter.arrays_total.add(arrays.len() as u64);
-    meter.decoded_bytes_total.add(arrays.iter().filter_map(|array| array.metadata.decoded_bytes()).fold(0, u64::saturating_add));
-    lanes::run(arrays, resources, |array| chunk_bytes(array), |array, lane| {
-        let digest = digest_one(store, array, lane, observer, cancel);
-        meter.arrays_done.add(1);
-        digest
-    })
+    meter
+        .decoded_bytes_total
+        .add(arrays.iter().filter_map(|array| array.metadata.decoded_bytes()).fold(0, u64::saturating_add));
+    lanes::run(
+        arrays,
+        resources,
+        |array| chunk_bytes(array),
+        |array, lane| {
+            let digest = digest_one(store, array, lane, observer, cancel);
+            meter.arrays_done.add(1);
+            digest
+        },
+    )
 }
 
 /// Returns the decoded bytes of an array's largest chunk, as far as metadata tells.
@@ -42,31 +55,50 @@ pub(super) fn chunk_bytes(array: &ArrayNode) -> u64 {
     let metadata = &array.metadata;
     let inside = metadata.decoded_bytes().unwrap_or(u64::MAX);
     metadata.chunk_decoded_bytes().map(|bytes| bytes.min(inside)).unwrap_or_else(|| {
-        crate::grid::product(&metadata.grid.largest_chunk_shape()).unwrap_or(u64::MAX).saturating_mul(VARIABLE_ITEM_ESTIMATE)
+        crate::grid::product(&metadata.grid.largest_chunk_shape())
+            .unwrap_or(u64::MAX)
+            .saturating_mul(VARIABLE_ITEM_ESTIMATE)
     })
 }
 
 /// Returns the arrays that are worth digesting, and those of more than `large_bytes` without a single chunk.
 ///
 /// One small listing for each large array; where listing is impossible, everything is worth it.
-pub fn split_unwritten<'a>(store: &Store, arrays: Vec<&'a ArrayNode>, large_bytes: u64) -> Result<(Vec<&'a ArrayNode>, Vec<&'a ArrayNode>)> {
+pub fn split_unwritten<'a>(
+    store: &Store,
+    arrays: Vec<&'a ArrayNode>,
+    large_bytes: u64,
+) -> Result<(Vec<&'a ArrayNode>, Vec<&'a ArrayNode>)> {
     let (mut written, mut unwritten) = (Vec::new(), Vec::new());
     for array in arrays {
-        let large = array.metadata.decoded_bytes().is_none_or(|bytes| bytes > large_bytes) && !array.metadata.data_type.is_variable();
-        let empty = large && match store.children(array.prefix()) {
-            Ok(children) => !children.iter().any(|child| child.name != "zarr.json" && !child.name.starts_with('.')),
-            Err(error) if error.kind() == ErrorKind::Unsupported => false,
-            Err(error) => return Err(error),
-        };
+        let large = array.metadata.decoded_bytes().is_none_or(|bytes| bytes > large_bytes)
+            && !array.metadata.data_type.is_variable();
+        let empty = large
+            && match store.children(array.prefix()) {
+                Ok(children) => {
+                    !children.iter().any(|child| child.name != "zarr.json" && !child.name.starts_with('.'))
+                }
+                Err(error) if error.kind() == ErrorKind::Unsupported => false,
+                Err(error) => return Err(error),
+            };
         if empty { unwritten.push(array) } else { written.push(array) }
     }
     Ok((written, unwritten))
 }
 
-fn digest_one(store: &Store, array: &ArrayNode, lane: &Lane<'_>, observer: &dyn Observer, cancel: &Cancel) -> Result<Sha256Digest> {
+fn digest_one(
+    store: &Store,
+    array: &ArrayNode,
+    lane: &Lane<'_>,
+    observer: &dyn Observer,
+    cancel: &Cancel,
+) -> Result<Sha256Digest> {
     let data_type = &array.metadata.data_type;
     if matches!(data_type, DataType::Object | DataType::VlenArray(_)) {
-        let message = format!("could not digest `{}`: objects that are neither strings nor bytes have no digest", array.path);
+        let message = format!(
+            "could not digest `{}`: objects that are neither strings nor bytes have no digest",
+            array.path
+        );
         return Err(Error::new(ErrorKind::Unsupported, message));
     }
     let reader = ArrayReader::new(store, array, lane.chunk_bytes)?;
@@ -105,13 +137,23 @@ pub(super) fn slabs(array: &ArrayNode, lane: &Lane<'_>) -> impl Iterator<Item = 
     let chunk_shape = metadata.grid.largest_chunk_shape();
     let item = metadata.data_type.item_bytes().unwrap_or(VARIABLE_ITEM_ESTIMATE);
     // one row of chunks is enough to keep threads busy; more only takes memory
-    let row = chunk_shape.first().copied().unwrap_or(1).saturating_mul(metadata.shape().iter().skip(1).product::<u64>()).saturating_mul(item);
+    let row = chunk_shape
+        .first()
+        .copied()
+        .unwrap_or(1)
+        .saturating_mul(metadata.shape().iter().skip(1).product::<u64>())
+        .saturating_mul(item);
     let slab_bytes = lane.slab_bytes.min(row.max(16 << 20)).max(1);
     slabs_of(metadata.shape(), &chunk_shape, item, slab_bytes)
 }
 
 /// Calls `visit` with the bytes of each slab in order, while the next one is read.
-fn each_slab(reader: &ArrayReader<'_>, slabs: impl Iterator<Item = Region> + Send, context: ReadContext<'_>, mut visit: impl FnMut(&mut [u8]) -> Result<()>) -> Result<()> {
+fn each_slab(
+    reader: &ArrayReader<'_>,
+    slabs: impl Iterator<Item = Region> + Send,
+    context: ReadContext<'_>,
+    mut visit: impl FnMut(&mut [u8]) -> Result<()>,
+) -> Result<()> {
     std::thread::scope(|scope| {
         let (filled, to_visit) = mpsc::sync_channel::<Result<Vec<u8>>>(0);
         let (emptied, to_fill) = mpsc::channel::<Vec<u8>>();

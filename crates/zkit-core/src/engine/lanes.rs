@@ -36,7 +36,8 @@ pub(super) fn run<T: Sync, R: Send>(
     let jobs = resources.jobs.max(1);
     // a decoding thread holds a chunk encoded, decoded and, for parts, once more
     let shared_limit = resources.memory_bytes / (8 * jobs as u64);
-    let (mut shared, alone): (Vec<usize>, Vec<usize>) = (0..items.len()).partition(|&at| chunk_bytes(&items[at]) <= shared_limit);
+    let (mut shared, alone): (Vec<usize>, Vec<usize>) =
+        (0..items.len()).partition(|&at| chunk_bytes(&items[at]) <= shared_limit);
     let results: Vec<Mutex<Option<R>>> = items.iter().map(|_| Mutex::new(None)).collect();
     let store = |at: usize, result: R| {
         if let Ok(mut slot) = results[at].lock() {
@@ -46,7 +47,11 @@ pub(super) fn run<T: Sync, R: Send>(
     if !shared.is_empty() {
         let pool = pool(jobs)?;
         let drivers = jobs.min(shared.len());
-        let lane = Lane { pool: &pool, slab_bytes: resources.memory_bytes / (6 * drivers as u64), chunk_bytes: shared_limit };
+        let lane = Lane {
+            pool: &pool,
+            slab_bytes: resources.memory_bytes / (6 * drivers as u64),
+            chunk_bytes: shared_limit,
+        };
         // the largest first, so that no long one is left for the end
         shared.sort_by_key(|&at| std::cmp::Reverse(chunk_bytes(&items[at])));
         let cursor = AtomicUsize::new(0);
@@ -62,17 +67,28 @@ pub(super) fn run<T: Sync, R: Send>(
     }
     for at in alone {
         let chunk = chunk_bytes(&items[at]).max(1);
-        let threads = usize::try_from(resources.memory_bytes / 2 / chunk.saturating_mul(3)).unwrap_or(jobs).clamp(1, jobs);
+        let threads = usize::try_from(resources.memory_bytes / 2 / chunk.saturating_mul(3))
+            .unwrap_or(jobs)
+            .clamp(1, jobs);
         let pool = pool(threads)?;
-        let lane = Lane { pool: &pool, slab_bytes: resources.memory_bytes / 8, chunk_bytes: resources.memory_bytes / 2 };
+        let lane = Lane {
+            pool: &pool,
+            slab_bytes: resources.memory_bytes / 8,
+            chunk_bytes: resources.memory_bytes / 2,
+        };
         store(at, work(&items[at], &lane));
     }
     let results = results.into_iter().map(|slot| slot.into_inner().ok().flatten());
-    results.collect::<Option<Vec<R>>>().ok_or_else(|| Error::new(ErrorKind::Cancelled, "a worker thread stopped early"))
+    results
+        .collect::<Option<Vec<R>>>()
+        .ok_or_else(|| Error::new(ErrorKind::Cancelled, "a worker thread stopped early"))
 }
 
 /// Returns a pool of decoding threads.
 pub(super) fn pool(threads: usize) -> Result<rayon::ThreadPool> {
     let builder = rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(|at| format!("zkit-{at}"));
-    builder.build().map_err(|error| Error::new(ErrorKind::OverBudget, format!("could not start {threads} worker threads")).with_source(error))
+    builder.build().map_err(|error| {
+        Error::new(ErrorKind::OverBudget, format!("could not start {threads} worker threads"))
+            .with_source(error)
+    })
 }

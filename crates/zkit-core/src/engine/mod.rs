@@ -12,6 +12,7 @@ pub use copy::{absent_bytes, run_copy};
 pub use digest::{Sha256Digest, digest, split_unwritten};
 pub use lanes::Resources;
 pub use survey::{
-    ArraySurvey, BloscFrames, Frames, Keys, Listing, ShardIndexes, SizeTally, StoredChunk, SurveyDepth, Tally, ZstdFrames, survey,
+    ArraySurvey, BloscFrames, Frames, Keys, Listing, ShardIndexes, SizeTally, StoredChunk, SurveyDepth,
+    Tally, ZstdFrames, survey,
 };
 pub use verify::{Verified, Verify, verify};

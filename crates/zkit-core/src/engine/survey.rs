@@ -253,6 +253,25 @@ mod tests {
     }
 
     #[test]
+    fn a_linked_directory_of_chunks_is_read_through_or_unreadable() {
+        let (folder, hierarchy) = huge(&[]);
+        let array = hierarchy.arrays[0].clone();
+        drop(hierarchy);
+        let metadata = std::fs::read_to_string(folder.path().join(".zarray")).unwrap();
+        let slashed = metadata.replace("\"order\"", "\"dimension_separator\":\"/\",\"order\"");
+        std::fs::write(folder.path().join(".zarray"), slashed).unwrap();
+        std::fs::create_dir(folder.path().join("pool")).unwrap();
+        std::fs::write(folder.path().join("pool/5"), b"x").unwrap();
+        std::os::unix::fs::symlink("pool", folder.path().join("3")).unwrap();
+        let survey = headers_of(&open(folder.path())).remove(0);
+        let expected = array.metadata.grid.position_of(&[3, 5]).unwrap();
+        assert_eq!(survey.listing.unwrap().stored.iter().collect::<Vec<_>>(), [expected]);
+        assert!(!survey.unreadable);
+        std::os::unix::fs::symlink("/usr", folder.path().join("4")).unwrap();
+        assert!(headers_of(&open(folder.path())).remove(0).unreadable);
+    }
+
+    #[test]
     fn shard_indexes_and_frames_are_read() {
         let hierarchy = open(&fixture("sharded_index_end.zarr"));
         let frames = headers_of(&hierarchy).remove(0).frames.unwrap();

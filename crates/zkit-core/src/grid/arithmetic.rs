@@ -112,7 +112,10 @@ impl Grid {
             let mut edges = vec![0u64];
             let mut end = 0u64;
             for &chunk in chunks {
-                end = end.checked_add(chunk).filter(|_| chunk > 0).ok_or_else(|| format!("unusable chunk length {chunk} in dimension {dimension}"))?;
+                end = end
+                    .checked_add(chunk)
+                    .filter(|_| chunk > 0)
+                    .ok_or_else(|| format!("unusable chunk length {chunk} in dimension {dimension}"))?;
                 edges.push(end);
             }
             if end < length {
@@ -165,7 +168,12 @@ impl Grid {
     /// Returns the shape of a chunk as it is stored: edge chunks of regular grids are full-size.
     pub fn chunk_shape(&self, chunk_index: &[u64]) -> Vec<u64> {
         let pairs = self.cuts.iter().zip(chunk_index);
-        pairs.map(|(cut, &index)| { let range = cut.range(index); range.end - range.start }).collect()
+        pairs
+            .map(|(cut, &index)| {
+                let range = cut.range(index);
+                range.end - range.start
+            })
+            .collect()
     }
 
     /// Returns the elements of a chunk that lie inside the array.
@@ -191,12 +199,14 @@ impl Grid {
     /// Returns the chunk indices that a region touches, as one range a dimension.
     pub fn chunks_of(&self, region: &Region) -> Vec<Range<u64>> {
         let ranges = self.cuts.iter().zip(region.start.iter().zip(&region.shape)).zip(&self.counts);
-        ranges.map(|((cut, (&start, &length)), &count)| {
-            if length == 0 {
-                return 0..0;
-            }
-            cut.chunk_of(start)..(cut.chunk_of(start + length - 1) + 1).min(count)
-        }).collect()
+        ranges
+            .map(|((cut, (&start, &length)), &count)| {
+                if length == 0 {
+                    return 0..0;
+                }
+                cut.chunk_of(start)..(cut.chunk_of(start + length - 1) + 1).min(count)
+            })
+            .collect()
     }
 
     /// Returns the index of the chunk at `position` in C order; the inverse of counting through [`Self::counts`].
@@ -222,7 +232,13 @@ impl Cut {
     fn count(&self, length: u64) -> u64 {
         match self {
             Self::Regular(chunk) => length.div_ceil(*chunk),
-            Self::Edges(edges) => if length == 0 { 0 } else { (edges.len() - 1) as u64 },
+            Self::Edges(edges) => {
+                if length == 0 {
+                    0
+                } else {
+                    (edges.len() - 1) as u64
+                }
+            }
         }
     }
 
@@ -269,7 +285,10 @@ pub fn unravel(position: u64, counts: &[u64]) -> Vec<u64> {
 }
 
 /// Calls `visit` with every index of the box, in C order, reusing one buffer; stops at the first error.
-pub fn for_each_index<E>(ranges: &[Range<u64>], mut visit: impl FnMut(&[u64]) -> Result<(), E>) -> Result<(), E> {
+pub fn for_each_index<E>(
+    ranges: &[Range<u64>],
+    mut visit: impl FnMut(&[u64]) -> Result<(), E>,
+) -> Result<(), E> {
     if ranges.iter().any(|range| range.start >= range.end) {
         return Ok(());
     }
@@ -310,7 +329,13 @@ mod tests {
             if rectilinear {
                 let lengths: Vec<Vec<u64>> = dimensions
                     .iter()
-                    .map(|(length, chunks, given)| if *given { chunks.clone() } else { vec![chunks[0]; length.div_ceil(chunks[0]) as usize] })
+                    .map(|(length, chunks, given)| {
+                        if *given {
+                            chunks.clone()
+                        } else {
+                            vec![chunks[0]; crate::units::saturating_usize(length.div_ceil(chunks[0]))]
+                        }
+                    })
                     .collect();
                 Grid::rectilinear(&shape, &lengths).unwrap()
             } else {
@@ -323,7 +348,7 @@ mod tests {
     proptest! {
         #[test]
         fn chunks_cover_every_element_once(grid in grids()) {
-            let mut seen = vec![0u8; product(grid.shape()).unwrap() as usize];
+            let mut seen = vec![0u8; crate::units::saturating_usize(product(grid.shape()).unwrap())];
             for position in 0..grid.total().unwrap() {
                 let index = grid.index_at(position);
                 prop_assert_eq!(grid.position_of(&index), Some(position));
@@ -331,7 +356,7 @@ mod tests {
                 let ranges: Vec<_> = region.start.iter().zip(&region.shape).map(|(&start, &length)| start..start + length).collect();
                 for_each_index::<()>(&ranges, |element| {
                     let flat = element.iter().zip(grid.shape()).fold(0, |flat, (&i, &length)| flat * length + i);
-                    seen[flat as usize] += 1;
+                    seen[crate::units::saturating_usize(flat)] += 1;
                     Ok(())
                 }).unwrap();
             }

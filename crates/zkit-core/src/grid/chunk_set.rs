@@ -64,7 +64,9 @@ impl ChunkSet {
 
     /// Returns the positions in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = u64> + '_ {
-        self.pages.iter().flat_map(|(&number, page)| page.iter().map(move |slot| number << PAGE_BITS | u64::from(slot)))
+        self.pages
+            .iter()
+            .flat_map(|(&number, page)| page.iter().map(move |slot| number << PAGE_BITS | u64::from(slot)))
     }
 }
 
@@ -72,7 +74,8 @@ impl ChunkSet {
     /// Returns the positions of a range in ascending order.
     pub fn range(&self, positions: RangeInclusive<u64>) -> impl Iterator<Item = u64> + '_ {
         let pages = self.pages.range(positions.start() >> PAGE_BITS..=positions.end() >> PAGE_BITS);
-        let all = pages.flat_map(|(&number, page)| page.iter().map(move |slot| number << PAGE_BITS | u64::from(slot)));
+        let all = pages
+            .flat_map(|(&number, page)| page.iter().map(move |slot| number << PAGE_BITS | u64::from(slot)));
         all.filter(move |position| positions.contains(position))
     }
 }

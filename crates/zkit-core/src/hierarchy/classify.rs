@@ -19,19 +19,27 @@ pub(super) struct Classified {
 
 /// Looks at the content of a file.
 pub(super) fn file(path: &Path) -> Result<Classified> {
-    let failed = |error: std::io::Error| Error::new(ErrorKind::Unreadable, format!("could not read {}", path.display())).with_source(error);
+    let failed = |error: std::io::Error| {
+        Error::new(ErrorKind::Unreadable, format!("could not read {}", path.display())).with_source(error)
+    };
     let mut file = File::open(path).map_err(failed)?;
     let size = file.metadata().map_err(failed)?.len();
     let mut head = Vec::new();
     file.by_ref().take(64).read_to_end(&mut head).map_err(failed)?;
-    let unknown = |container, message: &str| Classified { kind: StoreKind::Unknown, container, note: Some(("malformed-metadata", message.to_owned())) };
+    let unknown = |container, message: &str| Classified {
+        kind: StoreKind::Unknown,
+        container,
+        note: Some(("malformed-metadata", message.to_owned())),
+    };
     if head.starts_with(b"PK\x03\x04") || head.starts_with(b"PK\x05\x06") {
         // the central directory lies at the end; entry names stand in it as they are
         let tail = size.min(4 << 20);
         file.seek(SeekFrom::Start(size - tail)).map_err(failed)?;
         let mut names = Vec::new();
         file.take(tail).read_to_end(&mut names).map_err(failed)?;
-        let zarr = [b"zarr.json".as_slice(), b".zarray", b".zgroup", b".zmetadata"].iter().any(|name| names.windows(name.len()).any(|window| window == *name));
+        let zarr = [b"zarr.json".as_slice(), b".zarray", b".zgroup", b".zmetadata"]
+            .iter()
+            .any(|name| names.windows(name.len()).any(|window| window == *name));
         return Ok(match zarr {
             true => Classified { kind: StoreKind::Zarr, container: Container::Zip, note: None },
             false => unknown(Container::Zip, "a zip file without Zarr metadata"),
@@ -41,7 +49,10 @@ pub(super) fn file(path: &Path) -> Result<Classified> {
         return Ok(unknown(Container::File, "an empty file"));
     }
     if head.starts_with(b"version https://git-lfs") {
-        let note = Some(("pointer-file", "a pointer of git-lfs, not the store itself; fetch the data first".to_owned()));
+        let note = Some((
+            "pointer-file",
+            "a pointer of git-lfs, not the store itself; fetch the data first".to_owned(),
+        ));
         return Ok(Classified { kind: StoreKind::Unknown, container: Container::File, note });
     }
     if matches!(head.trim_ascii_start().first(), Some(b'{' | b'[')) && size <= MAX_DOCUMENT_BYTES {
@@ -52,7 +63,10 @@ pub(super) fn file(path: &Path) -> Result<Classified> {
             return Ok(Classified { kind: StoreKind::KerchunkJson, container: Container::File, note: None });
         }
     }
-    Ok(unknown(Container::File, "a file of no kind that zkit knows; a Zarr store is a directory or a zip file"))
+    Ok(unknown(
+        Container::File,
+        "a file of no kind that zkit knows; a Zarr store is a directory or a zip file",
+    ))
 }
 
 /// Source: kerchunk's specification, "References"; versions 0 (a flat object) and 1 (`refs`). `scan_grib` writes a
@@ -66,8 +80,14 @@ fn is_kerchunk_json(document: &Json) -> bool {
         return true;
     }
     object.iter().any(|(key, value)| {
-        let reference = value.as_array().is_some_and(|parts| matches!(parts.len(), 1 | 3) && parts[0].as_str().is_some());
-        reference || (value.as_str().is_some() && key.rsplit('/').next().is_some_and(|name| matches!(name, ".zgroup" | ".zarray" | ".zattrs")))
+        let reference =
+            value.as_array().is_some_and(|parts| matches!(parts.len(), 1 | 3) && parts[0].as_str().is_some());
+        reference
+            || (value.as_str().is_some()
+                && key
+                    .rsplit('/')
+                    .next()
+                    .is_some_and(|name| matches!(name, ".zgroup" | ".zarray" | ".zattrs")))
     })
 }
 
@@ -78,7 +98,8 @@ pub(super) fn is_kerchunk_parquet(document: &Json) -> bool {
 
 /// The draft of 2020-2022 put everything below `meta/root` and `data/root`.
 pub(super) fn is_v3_draft(document: &Json) -> bool {
-    document.get("metadata_key_suffix").is_some() || document.get("zarr_format").and_then(Json::as_str).is_some()
+    document.get("metadata_key_suffix").is_some()
+        || document.get("zarr_format").and_then(Json::as_str).is_some()
 }
 
 /// Looks at a directory without Zarr metadata; `None` if it is of no known kind.
@@ -90,7 +111,8 @@ pub(super) fn directory(store: &Store) -> Result<Option<StoreKind>> {
         Err(error) => return Err(error),
     };
     let has = |name: &str| children.iter().any(|child| child.name == name);
-    let has_directory = |name: &str| children.iter().any(|child| child.name == name && child.kind == ChildKind::Directory);
+    let has_directory =
+        |name: &str| children.iter().any(|child| child.name == name && child.kind == ChildKind::Directory);
     if has_directory("snapshots") && (has_directory("refs") || has("repo")) {
         return Ok(Some(StoreKind::Icechunk));
     }
@@ -100,11 +122,15 @@ pub(super) fn directory(store: &Store) -> Result<Option<StoreKind>> {
 /// N5 keeps `attributes.json` in each dataset and, from version 1 on, `n5` in the root's.
 fn has_n5_attributes(store: &Store, children: &[crate::store::Child]) -> Result<bool> {
     let directories = children.iter().filter(|child| child.kind == ChildKind::Directory).take(64);
-    let keys: Vec<String> = std::iter::once("attributes.json".to_owned()).chain(directories.map(|child| format!("{}/attributes.json", child.name))).collect();
+    let keys: Vec<String> = std::iter::once("attributes.json".to_owned())
+        .chain(directories.map(|child| format!("{}/attributes.json", child.name)))
+        .collect();
     for fetched in store.get_many(&keys, 1 << 20) {
         let Some(text) = fetched? else { continue };
         let Ok(document) = Json::parse(&text) else { continue };
-        if document.get("n5").is_some() || (document.get("dimensions").is_some() && document.get("blockSize").is_some()) {
+        if document.get("n5").is_some()
+            || (document.get("dimensions").is_some() && document.get("blockSize").is_some())
+        {
             return Ok(true);
         }
     }

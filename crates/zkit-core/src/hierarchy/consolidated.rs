@@ -80,7 +80,8 @@ fn safe_path(hierarchy: &mut Hierarchy, key: &str) -> Option<String> {
         return Some("/".to_owned());
     }
     if !key.split('/').all(is_safe_name) {
-        let message = format!("consolidated metadata names a node {key:?}, which is no path inside the store");
+        let message =
+            format!("consolidated metadata names a node {key:?}, which is no path inside the store");
         hierarchy.defect("/", "unsafe-name", message);
         return None;
     }

@@ -150,7 +150,8 @@ impl Hierarchy {
     /// Returns the Zarr formats of its nodes, sorted.
     pub fn formats(&self) -> Vec<ZarrFormat> {
         let groups = self.groups.iter().map(|group| group.format);
-        let formats: BTreeSet<_> = groups.chain(self.arrays.iter().map(|array| array.metadata.format)).collect();
+        let formats: BTreeSet<_> =
+            groups.chain(self.arrays.iter().map(|array| array.metadata.format)).collect();
         formats.into_iter().collect()
     }
 
@@ -171,7 +172,10 @@ impl Hierarchy {
                 (StoreKind::Icechunk, _) => "an Icechunk repository",
                 (StoreKind::Unknown, _) => "not a Zarr store",
             };
-            let error = Error::new(ErrorKind::Unsupported, format!("could not read the arrays of {}: it is {what}", self.url));
+            let error = Error::new(
+                ErrorKind::Unsupported,
+                format!("could not read the arrays of {}: it is {what}", self.url),
+            );
             match (self.kind, self.container) {
                 (StoreKind::Zarr, Container::Zip) => error.with_hint("unpack it and name the directory"),
                 (StoreKind::Unknown, _) => error.with_hint("run `zkit inspect` on it to see what was found"),
@@ -182,7 +186,12 @@ impl Hierarchy {
 
     /// Returns the defects of nodes that are so broken that they are neither arrays nor groups here.
     pub fn broken_nodes(&self) -> Vec<&Defect> {
-        let known: BTreeSet<&str> = self.arrays.iter().map(|array| array.path.as_str()).chain(self.groups.iter().map(|group| group.path.as_str())).collect();
+        let known: BTreeSet<&str> = self
+            .arrays
+            .iter()
+            .map(|array| array.path.as_str())
+            .chain(self.groups.iter().map(|group| group.path.as_str()))
+            .collect();
         self.defects.iter().filter(|defect| !known.contains(defect.path.as_str())).collect()
     }
 
@@ -197,7 +206,11 @@ impl Hierarchy {
         for name in paths {
             let path = format!("/{}", name.trim_matches('/'));
             let below = format!("{}/", path.trim_end_matches('/'));
-            let mut found = self.arrays.iter().filter(|array| array.path == path || array.path.starts_with(&below)).peekable();
+            let mut found = self
+                .arrays
+                .iter()
+                .filter(|array| array.path == path || array.path.starts_with(&below))
+                .peekable();
             if found.peek().is_none() {
                 let error = Error::new(ErrorKind::Usage, format!("{} has no array `{path}`", self.url));
                 return Err(error.with_hint("run `zkit inspect` to see its arrays"));
@@ -255,9 +268,11 @@ impl Hierarchy {
 
     /// Takes in a v2 group's documents.
     pub(super) fn add_v2_group(&mut self, path: String, document: Json, attributes: Object) {
-        let Json::Object(document) = document else {
+        let Json::Object(mut document) = document else {
             return self.defect(&path, "malformed-metadata", ".zgroup is not an object");
         };
+        // zarr-python 3 leaves this in the entries of `.zmetadata`; in a `.zgroup` it would hide the group's members
+        document.remove("consolidated_metadata");
         self.groups.push(GroupNode { path, format: ZarrFormat::V2, attributes, document });
     }
 

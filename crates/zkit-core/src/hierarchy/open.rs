@@ -20,14 +20,21 @@ impl Hierarchy {
     pub fn open(url: &StoreUrl, options: &StoreOptions) -> Result<Self> {
         if let Some(path) = url.local_path() {
             let metadata = std::fs::metadata(path).map_err(|error| {
-                let kind = if error.kind() == std::io::ErrorKind::NotFound { ErrorKind::Absent } else { ErrorKind::Unreadable };
+                let kind = if error.kind() == std::io::ErrorKind::NotFound {
+                    ErrorKind::Absent
+                } else {
+                    ErrorKind::Unreadable
+                };
                 Error::new(kind, format!("could not open the store {url}")).with_source(error)
             })?;
             if metadata.is_file() {
                 return classify::file(path).map(|found| Self::recognised(url, found));
             }
             if !metadata.is_dir() {
-                return Err(Error::new(ErrorKind::Unreadable, format!("{url} is neither a directory nor a file")));
+                return Err(Error::new(
+                    ErrorKind::Unreadable,
+                    format!("{url} is neither a directory nor a file"),
+                ));
             }
         }
         Self::read(url, Store::open(url, options)?)
@@ -57,17 +64,26 @@ impl Hierarchy {
     }
 
     fn read(url: &StoreUrl, store: Store) -> Result<Self> {
-        let container = if matches!(store, Store::Local(_)) { Container::Directory } else { Container::ObjectStore };
+        let container =
+            if matches!(store, Store::Local(_)) { Container::Directory } else { Container::ObjectStore };
         let mut hierarchy = Self::empty(url, None, StoreKind::Zarr, container);
         let root_v3 = hierarchy.read_document(&store, "/", "zarr.json")?;
-        let inline = root_v3.as_ref().is_some_and(|document| document.get("consolidated_metadata").is_some_and(|inline| *inline != Json::Null));
+        let inline = root_v3.as_ref().is_some_and(|document| {
+            document.get("consolidated_metadata").is_some_and(|inline| *inline != Json::Null)
+        });
         let draft = root_v3.as_ref().is_some_and(classify::is_v3_draft);
         if draft {
             hierarchy.kind = StoreKind::Unknown;
-            hierarchy.defect("/", "malformed-metadata", "a store of the early Zarr v3 draft (`meta/root`); no current reader opens it");
+            hierarchy.defect(
+                "/",
+                "malformed-metadata",
+                "a store of the early Zarr v3 draft (`meta/root`); no current reader opens it",
+            );
         } else if inline {
             consolidated::read_v3(&mut hierarchy, root_v3);
-        } else if root_v3.is_none() && let Some(document) = hierarchy.read_document(&store, "/", ".zmetadata")? {
+        } else if root_v3.is_none()
+            && let Some(document) = hierarchy.read_document(&store, "/", ".zmetadata")?
+        {
             if classify::is_kerchunk_parquet(&document) {
                 hierarchy.kind = StoreKind::KerchunkParquet;
             } else {
@@ -76,11 +92,21 @@ impl Hierarchy {
         } else {
             walk::read(&mut hierarchy, &store, root_v3)?;
         }
-        let nothing = hierarchy.groups.is_empty() && hierarchy.arrays.is_empty() && hierarchy.kind == StoreKind::Zarr;
+        let nothing =
+            hierarchy.groups.is_empty() && hierarchy.arrays.is_empty() && hierarchy.kind == StoreKind::Zarr;
         if nothing && let Some(kind) = classify::directory(&store)? {
             hierarchy.kind = kind;
             hierarchy.defects.clear();
         } else if nothing && hierarchy.defects.is_empty() {
+            // a bucket has no empty directories: nothing under the prefix means that it does not exist
+            if matches!(store, Store::Remote(_))
+                && store.children("").map_or(true, |children| children.is_empty())
+            {
+                return Err(Error::new(
+                    ErrorKind::Absent,
+                    format!("could not open the store {url}: no object is there"),
+                ));
+            }
             hierarchy.kind = StoreKind::Unknown;
             hierarchy.defect("/", "malformed-metadata", "no Zarr metadata was found here");
         }
@@ -113,7 +139,13 @@ impl Hierarchy {
     pub(super) fn parse_document(&mut self, path: &str, name: &str, text: &[u8]) -> Option<Json> {
         let name = name.rsplit('/').next().unwrap_or(name);
         if text.starts_with(b"version https://git-lfs") || text.starts_with(b"/annex/objects/") {
-            self.defect(path, "pointer-file", format!("{name} is a pointer of git-lfs or git-annex, not the file itself; fetch the data first"));
+            self.defect(
+                path,
+                "pointer-file",
+                format!(
+                    "{name} is a pointer of git-lfs or git-annex, not the file itself; fetch the data first"
+                ),
+            );
             return None;
         }
         match Json::parse(text) {

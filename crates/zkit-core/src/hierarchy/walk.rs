@@ -50,32 +50,52 @@ pub(super) fn read(hierarchy: &mut Hierarchy, store: &Store, root_v3: Option<Jso
         groups = read_nodes(hierarchy, store, candidates);
     }
     for (group, _) in &groups {
-        hierarchy.defect(&group.path(), "malformed-metadata", format!("groups are nested more than {MAX_DEPTH} deep; what lies below is left out"));
+        hierarchy.defect(
+            &group.path(),
+            "malformed-metadata",
+            format!("groups are nested more than {MAX_DEPTH} deep; what lies below is left out"),
+        );
     }
     Ok(())
 }
 
 /// Returns the directories below a group that may be nodes.
-fn children(hierarchy: &mut Hierarchy, store: &Store, group: &Candidate, known: bool) -> Result<Vec<Candidate>> {
+fn children(
+    hierarchy: &mut Hierarchy,
+    store: &Store,
+    group: &Candidate,
+    known: bool,
+) -> Result<Vec<Candidate>> {
     let mut candidates = Vec::new();
     for child in store.children(&group.prefix)? {
         let prefix = join(&group.prefix, &child.name);
         match child.kind {
             ChildKind::Directory if is_safe_name(&child.name) => {
                 // below a directory without metadata, chunk-like names are chunks of something broken
-                let chunk_like = !known && (child.name == "c" || child.name.bytes().all(|byte| byte.is_ascii_digit()));
+                let chunk_like =
+                    !known && (child.name == "c" || child.name.bytes().all(|byte| byte.is_ascii_digit()));
                 if !chunk_like && !child.name.starts_with("__MACOSX") {
                     candidates.push(Candidate { prefix, parent_known: known });
                 }
             }
-            ChildKind::Directory => hierarchy.defect(&format!("/{prefix}"), "unsafe-name", "a name that is no part of a key"),
+            ChildKind::Directory => {
+                hierarchy.defect(&format!("/{prefix}"), "unsafe-name", "a name that is no part of a key")
+            }
             ChildKind::Object(ObjectKind::DanglingLink) => {
                 hierarchy.unreadable = true;
-                hierarchy.defect(&format!("/{prefix}"), "dangling-link", "a link whose target does not exist");
+                hierarchy.defect(
+                    &format!("/{prefix}"),
+                    "dangling-link",
+                    "a link whose target does not exist",
+                );
             }
             ChildKind::Object(ObjectKind::OutsideLink) => {
                 hierarchy.unreadable = true;
-                hierarchy.defect(&format!("/{prefix}"), "unreadable", "a link that leads out of the store; pass --follow-links if you trust it");
+                hierarchy.defect(
+                    &format!("/{prefix}"),
+                    "unreadable",
+                    "a link that leads out of the store; pass --follow-links if you trust it",
+                );
             }
             ChildKind::Object(_) => {}
         }
@@ -84,8 +104,15 @@ fn children(hierarchy: &mut Hierarchy, store: &Store, group: &Candidate, known: 
 }
 
 /// Reads the metadata of candidates; returns those whose children are to be read, and whether they have metadata.
-fn read_nodes(hierarchy: &mut Hierarchy, store: &Store, candidates: Vec<Candidate>) -> Vec<(Candidate, bool)> {
-    let keys: Vec<String> = candidates.iter().flat_map(|candidate| ["zarr.json", ".zarray"].map(|name| join(&candidate.prefix, name))).collect();
+fn read_nodes(
+    hierarchy: &mut Hierarchy,
+    store: &Store,
+    candidates: Vec<Candidate>,
+) -> Vec<(Candidate, bool)> {
+    let keys: Vec<String> = candidates
+        .iter()
+        .flat_map(|candidate| ["zarr.json", ".zarray"].map(|name| join(&candidate.prefix, name)))
+        .collect();
     let mut first = store.get_many(&keys, MAX_DOCUMENT_BYTES).into_iter();
     let mut groups = Vec::new();
     let mut v2 = Vec::new();
@@ -96,7 +123,11 @@ fn read_nodes(hierarchy: &mut Hierarchy, store: &Store, candidates: Vec<Candidat
         match (v3, array) {
             (Document::Parsed(v3), array) => {
                 if !matches!(array, Document::Absent) {
-                    hierarchy.defect(&path, "mixed-formats", "both zarr.json and .zarray are here; zarr.json is read");
+                    hierarchy.defect(
+                        &path,
+                        "mixed-formats",
+                        "both zarr.json and .zarray are here; zarr.json is read",
+                    );
                 }
                 let is_group = v3.get("node_type").and_then(Json::as_str) == Some("group");
                 hierarchy.add_v3(path, v3);
@@ -104,7 +135,8 @@ fn read_nodes(hierarchy: &mut Hierarchy, store: &Store, candidates: Vec<Candidat
                     groups.push((candidate, true));
                 }
             }
-            (Document::Broken, Document::Absent | Document::Broken) | (Document::Absent, Document::Broken) => {}
+            (Document::Broken, Document::Absent | Document::Broken)
+            | (Document::Absent, Document::Broken) => {}
             (_, array) => v2.push((candidate, array)),
         }
     }
@@ -150,7 +182,9 @@ enum Document {
 fn document(hierarchy: &mut Hierarchy, path: &str, name: &str, fetched: Option<FetchResult>) -> Document {
     match fetched {
         None | Some(Ok(None)) => Document::Absent,
-        Some(Ok(Some(text))) => hierarchy.parse_document(path, name, &text).map_or(Document::Broken, Document::Parsed),
+        Some(Ok(Some(text))) => {
+            hierarchy.parse_document(path, name, &text).map_or(Document::Broken, Document::Parsed)
+        }
         Some(Err(error)) => {
             hierarchy.unreadable_node(path, &error);
             Document::Broken

@@ -121,8 +121,14 @@ fn malformed(message: impl Into<String>) -> Fault {
 
 impl ArrayMetadata {
     /// Reads `.zarray` and `.zattrs`; what is wrong but leaves the array readable is added to `defects`.
-    pub fn parse_v2(path: &str, document: Object, attributes: Object, defects: &mut Vec<Defect>) -> Result<Self, Defect> {
-        parse_v2(path, document, attributes, defects).map_err(|(rule, message)| Defect::new(path, rule, message))
+    pub fn parse_v2(
+        path: &str,
+        document: Object,
+        attributes: Object,
+        defects: &mut Vec<Defect>,
+    ) -> Result<Self, Defect> {
+        parse_v2(path, document, attributes, defects)
+            .map_err(|(rule, message)| Defect::new(path, rule, message))
     }
 
     /// Reads `zarr.json` of an array; what is wrong but leaves the array readable is added to `defects`.
@@ -145,7 +151,8 @@ impl ArrayMetadata {
 
     /// Returns the shape of the smallest unit that decodes alone: the inner chunk where sharded.
     pub fn chunk_shape(&self) -> Vec<u64> {
-        self.sharding().map_or_else(|| self.grid.largest_chunk_shape(), |sharding| sharding.chunk_shape.clone())
+        self.sharding()
+            .map_or_else(|| self.grid.largest_chunk_shape(), |sharding| sharding.chunk_shape.clone())
     }
 
     /// Returns the decoded bytes of the whole array, or `None` without fixed element size or on overflow.
@@ -191,7 +198,12 @@ impl From<Object> for Json {
     }
 }
 
-fn parse_v2(path: &str, document: Object, attributes: Object, defects: &mut Vec<Defect>) -> Result<ArrayMetadata, Fault> {
+fn parse_v2(
+    path: &str,
+    document: Object,
+    attributes: Object,
+    defects: &mut Vec<Defect>,
+) -> Result<ArrayMetadata, Fault> {
     if document.get("zarr_format").and_then(Json::as_integer::<u8>) != Some(2) {
         return Err(malformed("zarr_format is not 2"));
     }
@@ -227,7 +239,7 @@ fn parse_v2(path: &str, document: Object, attributes: Object, defects: &mut Vec<
 /// Returns what `|O` means: v2 says it with the first filter that makes objects.
 fn object_type(document: &Object) -> DataType {
     let filters = document.get("filters").and_then(Json::as_array).unwrap_or(&[]);
-    let types = filters.iter().filter_map(|filter| match filter.get("id").and_then(Json::as_str)? {
+    let mut types = filters.iter().filter_map(|filter| match filter.get("id").and_then(Json::as_str)? {
         "vlen-utf8" => Some(DataType::String),
         "vlen-bytes" => Some(DataType::Bytes),
         "vlen-array" => {
@@ -236,7 +248,7 @@ fn object_type(document: &Object) -> DataType {
         }
         _ => None,
     });
-    types.last().unwrap_or(DataType::Object)
+    types.next_back().unwrap_or(DataType::Object)
 }
 
 fn parse_v3(path: &str, mut document: Object, defects: &mut Vec<Defect>) -> Result<ArrayMetadata, Fault> {
@@ -244,7 +256,9 @@ fn parse_v3(path: &str, mut document: Object, defects: &mut Vec<Defect>) -> Resu
         return Err(malformed("zarr_format is not 3"));
     }
     if let Some(name) = must_understand(&document) {
-        return Err(malformed(format!("the field `{name}` is not one that zkit knows, and must be understood")));
+        return Err(malformed(format!(
+            "the field `{name}` is not one that zkit knows, and must be understood"
+        )));
     }
     let attributes = match document.take("attributes") {
         None => Object::default(),
@@ -268,7 +282,9 @@ fn parse_v3(path: &str, mut document: Object, defects: &mut Vec<Defect>) -> Resu
     let chunk_keys = match name {
         "default" => ChunkKeys::Default(separator.unwrap_or('/')),
         "v2" => ChunkKeys::V2(separator.unwrap_or('.')),
-        other => return Err(malformed(format!("the chunk key encoding `{other}` is not one that zkit knows"))),
+        other => {
+            return Err(malformed(format!("the chunk key encoding `{other}` is not one that zkit knows")));
+        }
     };
     let data_type = document.get("data_type").ok_or_else(|| malformed("no data_type"))?;
     let data_type = data_type::parse_v3(data_type).map_err(malformed)?;
@@ -280,7 +296,17 @@ fn parse_v3(path: &str, mut document: Object, defects: &mut Vec<Defect>) -> Resu
         defects.push(Defect::new(path, "malformed-metadata", message));
         None
     });
-    let metadata = ArrayMetadata { format: ZarrFormat::V3, data_type, grid, chunk_keys, fill_value, codecs, dimension_names, attributes, document };
+    let metadata = ArrayMetadata {
+        format: ZarrFormat::V3,
+        data_type,
+        grid,
+        chunk_keys,
+        fill_value,
+        codecs,
+        dimension_names,
+        attributes,
+        document,
+    };
     check(path, &metadata, defects)?;
     Ok(metadata)
 }
@@ -289,14 +315,30 @@ fn parse_v3(path: &str, mut document: Object, defects: &mut Vec<Defect>) -> Resu
 /// Source: v3 core specification, "Extension points".
 fn must_understand(document: &Object) -> Option<&str> {
     const KNOWN: [&str; 12] = [
-        "zarr_format", "node_type", "shape", "data_type", "chunk_grid", "chunk_key_encoding", "fill_value", "codecs",
-        "attributes", "storage_transformers", "dimension_names", "consolidated_metadata",
+        "zarr_format",
+        "node_type",
+        "shape",
+        "data_type",
+        "chunk_grid",
+        "chunk_key_encoding",
+        "fill_value",
+        "codecs",
+        "attributes",
+        "storage_transformers",
+        "dimension_names",
+        "consolidated_metadata",
     ];
-    if document.get("storage_transformers").and_then(Json::as_array).is_some_and(|transformers| !transformers.is_empty()) {
+    if document
+        .get("storage_transformers")
+        .and_then(Json::as_array)
+        .is_some_and(|transformers| !transformers.is_empty())
+    {
         return Some("storage_transformers");
     }
     let mut unknown = document.iter().filter(|(key, value)| {
-        !KNOWN.contains(key) && value.as_object().is_some() && value.get("must_understand").and_then(Json::as_bool) != Some(false)
+        !KNOWN.contains(key)
+            && value.as_object().is_some()
+            && value.get("must_understand").and_then(Json::as_bool) != Some(false)
     });
     unknown.next().map(|(key, _)| key)
 }
@@ -308,7 +350,10 @@ fn extension<'a>(document: &'a Object, key: &str) -> Result<(&'a str, &'a Object
     match document.get(key) {
         Some(Json::String(name)) => Ok((name, empty)),
         Some(Json::Object(object)) => {
-            let name = object.get("name").and_then(Json::as_str).ok_or_else(|| malformed(format!("{key} has no name")))?;
+            let name = object
+                .get("name")
+                .and_then(Json::as_str)
+                .ok_or_else(|| malformed(format!("{key} has no name")))?;
             Ok((name, object.get("configuration").and_then(Json::as_object).unwrap_or(empty)))
         }
         Some(other) => Err(malformed(format!("{key}: expected an object, found {}", other.to_serde()))),
@@ -320,10 +365,15 @@ fn lengths(document: &Object, key: &str) -> Result<Vec<u64>, Fault> {
     let list = document.get(key).ok_or_else(|| malformed(format!("no {key}")))?;
     let list = list.as_array().ok_or_else(|| malformed(format!("{key} is not a list")))?;
     if list.len() > MAX_RANK {
-        return Err(("absurd-shape", format!("{key} has {} dimensions, at most {MAX_RANK} are supported", list.len())));
+        return Err((
+            "absurd-shape",
+            format!("{key} has {} dimensions, at most {MAX_RANK} are supported", list.len()),
+        ));
     }
     let lengths = list.iter().map(|length| {
-        length.as_integer().ok_or_else(|| malformed(format!("{key}: {length} is not a whole number of elements")))
+        length
+            .as_integer()
+            .ok_or_else(|| malformed(format!("{key}: {length} is not a whole number of elements")))
     });
     lengths.collect()
 }
@@ -354,7 +404,8 @@ fn rectilinear_grid(shape: &[u64], configuration: &Object) -> Result<Grid, Fault
         match dimension {
             // one length: regular in this dimension
             Json::Number(_) => {
-                let chunk: u64 = dimension.as_integer().filter(|&chunk| chunk > 0).ok_or_else(|| bad(dimension))?;
+                let chunk: u64 =
+                    dimension.as_integer().filter(|&chunk| chunk > 0).ok_or_else(|| bad(dimension))?;
                 push(chunk, length.div_ceil(chunk), dimension)?;
             }
             Json::Array(list) => {
@@ -384,7 +435,10 @@ fn check(path: &str, metadata: &ArrayMetadata, defects: &mut Vec<Defect>) -> Res
     let chunk_elements = product(&metadata.grid.largest_chunk_shape()).filter(|&elements| elements < 1 << 62);
     let (Some(_), Some(chunk_elements)) = (chunks, chunk_elements) else {
         let (shape, chunk) = (metadata.shape(), metadata.grid.largest_chunk_shape());
-        return Err(("absurd-shape", format!("shape {shape:?} in chunks of {chunk:?} is beyond what can be counted")));
+        return Err((
+            "absurd-shape",
+            format!("shape {shape:?} in chunks of {chunk:?} is beyond what can be counted"),
+        ));
     };
     let chunk_bytes = metadata.data_type.item_bytes().unwrap_or(1).saturating_mul(chunk_elements);
     if chunk_bytes >= 1 << 40 {
@@ -395,7 +449,8 @@ fn check(path: &str, metadata: &ArrayMetadata, defects: &mut Vec<Defect>) -> Res
         defects.push(Defect::new(path, "malformed-metadata", message.clone()));
     }
     for name in metadata.unknown_codecs() {
-        let message = format!("the codec `{name}` is not one that zkit decodes; chunks can only be counted and copied");
+        let message =
+            format!("the codec `{name}` is not one that zkit decodes; chunks can only be counted and copied");
         defects.push(Defect::new(path, "unsupported-codec", message));
     }
     if let Some(sharding) = metadata.sharding() {
@@ -408,7 +463,8 @@ fn check_shards(path: &str, metadata: &ArrayMetadata, sharding: &ShardingSpec, d
     let shard_shape = metadata.grid.largest_chunk_shape();
     let divides = shard_shape.iter().zip(&sharding.chunk_shape).all(|(shard, chunk)| shard % chunk == 0);
     if !divides {
-        let message = format!("shards of {shard_shape:?} do not hold whole inner chunks of {:?}", sharding.chunk_shape);
+        let message =
+            format!("shards of {shard_shape:?} do not hold whole inner chunks of {:?}", sharding.chunk_shape);
         defects.push(Defect::new(path, "malformed-metadata", message));
     }
 }
@@ -446,7 +502,9 @@ mod tests {
 
     #[test]
     fn v2_order_f_becomes_a_transpose() {
-        let document = object(r#"{"zarr_format":2,"shape":[4,5],"chunks":[2,5],"dtype":">i2","order":"F","fill_value":null,"filters":null,"compressor":{"id":"zlib","level":1}}"#);
+        let document = object(
+            r#"{"zarr_format":2,"shape":[4,5],"chunks":[2,5],"dtype":">i2","order":"F","fill_value":null,"filters":null,"compressor":{"id":"zlib","level":1}}"#,
+        );
         let metadata = ArrayMetadata::parse_v2("/a", document, Object::default(), &mut Vec::new()).unwrap();
         let text: Vec<_> = metadata.codecs.iter().map(ToString::to_string).collect();
         assert_eq!(text, ["transpose:1,0", "bytes:big", "zlib:1"]);
@@ -454,16 +512,23 @@ mod tests {
 
     #[test]
     fn absurd_shapes_are_defects() {
-        for (shape, chunks) in [("[4611686018427387904,4]", "[1,1]"), ("[9,9]", "[4611686018427387904,4611686018427387904]")] {
-            let document = object(&format!(r#"{{"zarr_format":2,"shape":{shape},"chunks":{chunks},"dtype":"|u1","fill_value":0}}"#));
-            let defect = ArrayMetadata::parse_v2("/a", document, Object::default(), &mut Vec::new()).unwrap_err();
+        for (shape, chunks) in
+            [("[4611686018427387904,4]", "[1,1]"), ("[9,9]", "[4611686018427387904,4611686018427387904]")]
+        {
+            let document = object(&format!(
+                r#"{{"zarr_format":2,"shape":{shape},"chunks":{chunks},"dtype":"|u1","fill_value":0}}"#
+            ));
+            let defect =
+                ArrayMetadata::parse_v2("/a", document, Object::default(), &mut Vec::new()).unwrap_err();
             assert_eq!(defect.rule, "absurd-shape");
         }
     }
 
     #[test]
     fn an_unknown_codec_is_named_and_the_array_stays() {
-        let document = object(r#"{"zarr_format":2,"shape":[4],"chunks":[2],"dtype":"|u1","fill_value":0,"compressor":{"id":"jpeg2k"}}"#);
+        let document = object(
+            r#"{"zarr_format":2,"shape":[4],"chunks":[2],"dtype":"|u1","fill_value":0,"compressor":{"id":"jpeg2k"}}"#,
+        );
         let mut defects = Vec::new();
         let metadata = ArrayMetadata::parse_v2("/a", document, Object::default(), &mut defects).unwrap();
         assert_eq!(metadata.unknown_codecs(), ["jpeg2k"]);

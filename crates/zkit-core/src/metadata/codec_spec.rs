@@ -244,14 +244,19 @@ impl CodecSpec {
     pub fn unknown_names(&self) -> Vec<&str> {
         match self {
             Self::Unknown(name) => vec![name],
-            Self::Sharding(sharding) => sharding.codecs.iter().chain(&sharding.index_codecs).flat_map(Self::unknown_names).collect(),
+            Self::Sharding(sharding) => {
+                sharding.codecs.iter().chain(&sharding.index_codecs).flat_map(Self::unknown_names).collect()
+            }
             _ => Vec::new(),
         }
     }
 
     /// Returns whether the codec turns an array into bytes, which every v3 list does exactly once.
     pub fn is_serializer(&self) -> bool {
-        matches!(self, Self::Bytes(_) | Self::VlenUtf8 | Self::VlenBytes | Self::VlenArray | Self::Sharding(_))
+        matches!(
+            self,
+            Self::Bytes(_) | Self::VlenUtf8 | Self::VlenBytes | Self::VlenArray | Self::Sharding(_)
+        )
     }
 
     /// Returns whether the codec takes bytes and gives bytes, whatever they mean.
@@ -261,7 +266,12 @@ impl CodecSpec {
 }
 
 /// Returns the list for a v2 array, from its `order`, `filters` and `compressor`.
-pub(super) fn parse_v2(document: &Object, rank: usize, data_type: &DataType, swaps: &[Swap]) -> Result<Vec<CodecSpec>, String> {
+pub(super) fn parse_v2(
+    document: &Object,
+    rank: usize,
+    data_type: &DataType,
+    swaps: &[Swap],
+) -> Result<Vec<CodecSpec>, String> {
     let mut specs = Vec::new();
     match document.get("order").map(Json::as_str) {
         None | Some(Some("C")) => {}
@@ -282,7 +292,9 @@ pub(super) fn parse_v2(document: &Object, rank: usize, data_type: &DataType, swa
         let name = object.get("id").and_then(Json::as_str).ok_or("a filter or compressor has no `id`")?;
         specs.push(numcodec(name, object, data_type));
     }
-    if data_type.is_variable() && !specs.iter().any(|spec| spec.is_serializer() || matches!(spec, CodecSpec::Unknown(_))) {
+    if data_type.is_variable()
+        && !specs.iter().any(|spec| spec.is_serializer() || matches!(spec, CodecSpec::Unknown(_)))
+    {
         return Err("dtype |O without an object codec in the filters".to_owned());
     }
     Ok(specs)
@@ -303,7 +315,11 @@ pub(super) fn parse_v3(codecs: &Json, rank: usize, data_type: &DataType) -> Resu
             _ => return Err(format!("expected a codec, found {json}")),
         };
         let filtered = specs.iter().rev().find_map(|spec| match spec {
-            CodecSpec::Filter(Filter::Delta { stored, .. } | Filter::FixedScaleOffset { stored, .. } | Filter::AsType { stored, .. }) => Some(*stored),
+            CodecSpec::Filter(
+                Filter::Delta { stored, .. }
+                | Filter::FixedScaleOffset { stored, .. }
+                | Filter::AsType { stored, .. },
+            ) => Some(*stored),
             _ => None,
         });
         specs.push(parse_v3_one(name, configuration, rank, data_type, filtered)?);
@@ -316,7 +332,13 @@ pub(super) fn parse_v3(codecs: &Json, rank: usize, data_type: &DataType) -> Resu
     Ok(specs)
 }
 
-fn parse_v3_one(name: &str, configuration: &Object, rank: usize, data_type: &DataType, filtered: Option<Number>) -> Result<CodecSpec, String> {
+fn parse_v3_one(
+    name: &str,
+    configuration: &Object,
+    rank: usize,
+    data_type: &DataType,
+    filtered: Option<Number>,
+) -> Result<CodecSpec, String> {
     Ok(match name {
         "bytes" | "endian" => match configuration.get("endian").map(Json::as_str) {
             Some(Some("big")) => CodecSpec::Bytes(match filtered {
@@ -360,9 +382,13 @@ fn transpose_order(configuration: &Object, rank: usize) -> Result<Vec<usize>, St
 
 fn sharding(configuration: &Object, rank: usize, data_type: &DataType) -> Result<ShardingSpec, String> {
     let chunk_shape = configuration.get("chunk_shape").and_then(Json::as_array);
-    let chunk_shape: Option<Vec<u64>> = chunk_shape.and_then(|shape| shape.iter().map(Json::as_integer).collect());
-    let chunk_shape = chunk_shape.filter(|shape| shape.len() == rank && !shape.contains(&0)).ok_or("sharding_indexed: unusable chunk_shape")?;
-    let codecs = parse_v3(configuration.get("codecs").ok_or("sharding_indexed: no codecs")?, rank, data_type)?;
+    let chunk_shape: Option<Vec<u64>> =
+        chunk_shape.and_then(|shape| shape.iter().map(Json::as_integer).collect());
+    let chunk_shape = chunk_shape
+        .filter(|shape| shape.len() == rank && !shape.contains(&0))
+        .ok_or("sharding_indexed: unusable chunk_shape")?;
+    let codecs =
+        parse_v3(configuration.get("codecs").ok_or("sharding_indexed: no codecs")?, rank, data_type)?;
     let index_codecs = match configuration.get("index_codecs") {
         Some(codecs) => parse_v3(codecs, rank + 1, &DataType::UInt(8))?,
         None => vec![CodecSpec::Bytes(Vec::new()), CodecSpec::Checksum(Checksum::Crc32c, ChecksumPlace::End)],
@@ -391,7 +417,10 @@ fn known_numcodec(name: &str, configuration: &Object, data_type: &DataType) -> O
     };
     Some(match name {
         "blosc" => CodecSpec::Blosc(blosc(configuration, data_type)),
-        "zstd" => CodecSpec::Zstd { level: level(0), checksum: configuration.get("checksum").and_then(Json::as_bool).unwrap_or(false) },
+        "zstd" => CodecSpec::Zstd {
+            level: level(0),
+            checksum: configuration.get("checksum").and_then(Json::as_bool).unwrap_or(false),
+        },
         "gzip" => CodecSpec::Gzip(level(1)),
         "zlib" => CodecSpec::Zlib(level(1)),
         "bz2" => CodecSpec::Bz2(level(1)),
@@ -401,7 +430,9 @@ fn known_numcodec(name: &str, configuration: &Object, data_type: &DataType) -> O
             filters: configuration.get("filters").filter(|filters| **filters != Json::Null).cloned(),
         }),
         "base64" => CodecSpec::Base64,
-        "shuffle" => CodecSpec::Shuffle(configuration.get("elementsize").and_then(Json::as_integer).unwrap_or(4)),
+        "shuffle" => {
+            CodecSpec::Shuffle(configuration.get("elementsize").and_then(Json::as_integer).unwrap_or(4))
+        }
         "delta" => {
             let decoded = number("dtype")?;
             CodecSpec::Filter(Filter::Delta { decoded, stored: number("astype").unwrap_or(decoded) })
@@ -409,17 +440,30 @@ fn known_numcodec(name: &str, configuration: &Object, data_type: &DataType) -> O
         "fixedscaleoffset" => {
             let decoded = number("dtype")?;
             let (offset, scale) = (real("offset")?, real("scale")?);
-            CodecSpec::Filter(Filter::FixedScaleOffset { offset, scale, decoded, stored: number("astype").unwrap_or(decoded) })
+            CodecSpec::Filter(Filter::FixedScaleOffset {
+                offset,
+                scale,
+                decoded,
+                stored: number("astype").unwrap_or(decoded),
+            })
         }
         "quantize" => {
             let decoded = number("dtype")?;
-            CodecSpec::Filter(Filter::AsType { decoded, stored: number("astype").unwrap_or(decoded), lossy: true })
+            CodecSpec::Filter(Filter::AsType {
+                decoded,
+                stored: number("astype").unwrap_or(decoded),
+                lossy: true,
+            })
         }
         "bitround" => {
             let number = Number { kind: NumberKind::Unsigned, bytes: 1, big_endian: false };
             CodecSpec::Filter(Filter::AsType { decoded: number, stored: number, lossy: true })
         }
-        "astype" => CodecSpec::Filter(Filter::AsType { decoded: number("decode_dtype")?, stored: number("encode_dtype")?, lossy: false }),
+        "astype" => CodecSpec::Filter(Filter::AsType {
+            decoded: number("decode_dtype")?,
+            stored: number("encode_dtype")?,
+            lossy: false,
+        }),
         "packbits" => CodecSpec::Filter(Filter::PackBits),
         "fletcher32" => CodecSpec::Checksum(Checksum::Fletcher32, ChecksumPlace::End),
         "crc32" => CodecSpec::Checksum(Checksum::Crc32, place(ChecksumPlace::Start)),
@@ -458,7 +502,10 @@ fn blosc(configuration: &Object, data_type: &DataType) -> BloscSpec {
         compressor: configuration.get("cname").and_then(Json::as_str).unwrap_or("lz4").to_owned(),
         level: configuration.get("clevel").and_then(Json::as_integer).unwrap_or(5),
         shuffle: shuffle.unwrap_or(BloscShuffle::Auto),
-        type_bytes: configuration.get("typesize").and_then(Json::as_integer).unwrap_or_else(|| data_type.shuffle_bytes()),
+        type_bytes: configuration
+            .get("typesize")
+            .and_then(Json::as_integer)
+            .unwrap_or_else(|| data_type.shuffle_bytes()),
         block_bytes: configuration.get("blocksize").and_then(Json::as_integer).unwrap_or(0),
     }
 }
@@ -470,7 +517,9 @@ fn parse_number(text: &str) -> Option<Number> {
         b'<' | b'|' | b'=' => (false, &text[1..]),
         _ => (false, text),
     };
-    let long = ["float", "uint", "int"].iter().find_map(|&name| Some((name, rest.strip_prefix(name)?.parse::<usize>().ok()? / 8)));
+    let long = ["float", "uint", "int"]
+        .iter()
+        .find_map(|&name| Some((name, rest.strip_prefix(name)?.parse::<usize>().ok()? / 8)));
     let (kind, bytes) = match (long, rest) {
         (Some(("float", bytes)), _) => (NumberKind::Float, bytes),
         (Some(("uint", bytes)), _) => (NumberKind::Unsigned, bytes),

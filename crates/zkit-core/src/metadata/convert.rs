@@ -76,6 +76,8 @@ pub struct Conversion {
     pub metadata: ArrayMetadata,
     /// What becomes of absent chunks.
     pub absent: AbsentChunks,
+    /// What a reader of the copy should know.
+    pub note: Option<String>,
 }
 
 /// Returns the metadata of a copy of an array; the error says what the target format cannot say.
@@ -89,11 +91,16 @@ pub fn convert(path: &str, source: &ArrayMetadata, target: &Target) -> Result<Co
     // the copy's metadata is read back like any other: what is written is what is meant
     let mut defects = Vec::new();
     let metadata = match document {
-        Document::V2(document, attributes) => ArrayMetadata::parse_v2(path, document, attributes, &mut defects),
+        Document::V2(document, attributes) => {
+            ArrayMetadata::parse_v2(path, document, attributes, &mut defects)
+        }
         Document::V3(document) => ArrayMetadata::parse_v3(path, document, &mut defects),
     };
     let mut metadata = metadata.map_err(|defect| defect.message)?;
-    if metadata.format == ZarrFormat::V2 && target.checksum == ChecksumChoice::Auto && matches!(target.codec, TargetCodec::Zstd(_)) {
+    if metadata.format == ZarrFormat::V2
+        && target.checksum == ChecksumChoice::Auto
+        && matches!(target.codec, TargetCodec::Zstd(_))
+    {
         // in the frame alone: older readers refuse a `checksum` in v2 metadata
         for spec in &mut metadata.codecs {
             if let CodecSpec::Zstd { checksum, .. } = spec {
@@ -101,7 +108,17 @@ pub fn convert(path: &str, source: &ArrayMetadata, target: &Target) -> Result<Co
             }
         }
     }
-    Ok(Conversion { metadata, absent })
+    let note = lost_mark(source, &metadata);
+    Ok(Conversion { metadata, absent, note })
+}
+
+/// Says where xarray no longer sees which values are missing: it masks any fill value in v2, and in v3 has no form
+/// of the attribute for text of fixed length.
+fn lost_mark(source: &ArrayMetadata, copy: &ArrayMetadata) -> Option<String> {
+    let text = matches!(source.data_type, DataType::FixedBytes(_) | DataType::FixedUtf32(_));
+    let marked = matches!(source.fill_value, FillValue::Item(_)) && source.dimension_names.is_some();
+    (source.format == ZarrFormat::V2 && copy.format == ZarrFormat::V3 && text && marked)
+        .then(|| "xarray shows its fill values as missing in v2, and as they are in v3, where it has no mark for text of fixed length".to_owned())
 }
 
 enum Document {
@@ -115,7 +132,11 @@ fn v2_to_v2(source: &ArrayMetadata, target: &Target) -> Result<Document, String>
         document.set("compressor", v2_compressor(&target.codec, &source.data_type)?);
         // the compressor shuffles itself now; shuffling twice would undo the good of it
         if let Some(filters) = document.get("filters").and_then(Json::as_array) {
-            let kept: Vec<Json> = filters.iter().filter(|filter| filter.get("id").and_then(Json::as_str) != Some("shuffle")).cloned().collect();
+            let kept: Vec<Json> = filters
+                .iter()
+                .filter(|filter| filter.get("id").and_then(Json::as_str) != Some("shuffle"))
+                .cloned()
+                .collect();
             document.set("filters", if kept.is_empty() { Json::Null } else { Json::Array(kept) });
         }
     }
@@ -134,15 +155,24 @@ fn v3_to_v3(source: &ArrayMetadata, target: &Target) -> Result<Document, String>
 }
 
 /// Replaces what compresses in a list of v3 codecs, of inner chunks where they are sharded.
-fn recoded(codecs: &[Json], specs: &[CodecSpec], data_type: &DataType, target: &Target) -> Result<Vec<Json>, String> {
-    let serializer = specs.iter().position(CodecSpec::is_serializer).ok_or("the codecs have no array-to-bytes codec that zkit knows")?;
+fn recoded(
+    codecs: &[Json],
+    specs: &[CodecSpec],
+    data_type: &DataType,
+    target: &Target,
+) -> Result<Vec<Json>, String> {
+    let serializer = specs
+        .iter()
+        .position(CodecSpec::is_serializer)
+        .ok_or("the codecs have no array-to-bytes codec that zkit knows")?;
     let mut list = codecs[..serializer].to_vec();
     if let CodecSpec::Sharding(sharding) = &specs[serializer] {
         let mut codec = codecs[serializer].clone();
         if let Json::Object(object) = &mut codec
             && let Some(Json::Object(mut configuration)) = object.get("configuration").cloned()
         {
-            let inner = configuration.get("codecs").and_then(Json::as_array).ok_or("sharding_indexed: no codecs")?;
+            let inner =
+                configuration.get("codecs").and_then(Json::as_array).ok_or("sharding_indexed: no codecs")?;
             let inner = recoded(inner, &sharding.codecs, data_type, target)?;
             configuration.set("codecs", Json::Array(inner));
             object.set("configuration", configuration.into());
@@ -157,7 +187,9 @@ fn recoded(codecs: &[Json], specs: &[CodecSpec], data_type: &DataType, target: &
 }
 
 fn v2_to_v3(source: &ArrayMetadata, target: &Target) -> Result<(Document, AbsentChunks), String> {
-    let data_type = source.data_type.to_v3().ok_or_else(|| format!("Zarr v3 has no data type for {}", source.data_type))?;
+    let data_type = source.data_type.to_v3().ok_or_else(|| {
+        format!("Zarr v3 has no data type for {}{}", kind_of(&source.data_type), source.data_type)
+    })?;
     let serializer = match source.data_type {
         DataType::String => named("vlen-utf8", None),
         DataType::Bytes => named("vlen-bytes", None),
@@ -165,7 +197,10 @@ fn v2_to_v3(source: &ArrayMetadata, target: &Target) -> Result<(Document, Absent
         _ => named("bytes", Some(Object::from_iter([("endian", Json::string("little"))]))),
     };
     let transpose = source.codecs.first().and_then(|spec| match spec {
-        CodecSpec::Transpose(order) => Some(named("transpose", Some(Object::from_iter([("order", Json::Array(order.iter().map(Json::number).collect()))])))),
+        CodecSpec::Transpose(order) => Some(named(
+            "transpose",
+            Some(Object::from_iter([("order", Json::Array(order.iter().map(Json::number).collect()))])),
+        )),
         _ => None,
     });
     if transpose.is_some() && source.data_type.is_variable() {
@@ -186,11 +221,14 @@ fn v2_to_v3(source: &ArrayMetadata, target: &Target) -> Result<(Document, Absent
     let mut dimension_names = Json::Null;
     if let Some(names) = &source.dimension_names {
         attributes.remove(ARRAY_DIMENSIONS);
-        dimension_names = Json::Array(names.iter().map(|name| name.as_ref().map_or(Json::Null, Json::string)).collect());
+        dimension_names =
+            Json::Array(names.iter().map(|name| name.as_ref().map_or(Json::Null, Json::string)).collect());
     }
     // xarray takes v2's fill value for the missing one; without it, the attribute as it stands
     let missing = match &source.fill_value {
-        FillValue::Null => attributes.get(FILL_VALUE).map(|json| fill::parse_v2(json, &source.data_type, &[])),
+        FillValue::Null => {
+            attributes.get(FILL_VALUE).map(|json| fill::parse_v2(json, &source.data_type, &[]))
+        }
         value => Some(value.clone()),
     };
     if let Some(attribute) = missing.and_then(|value| value.to_xarray_v3(&source.data_type)) {
@@ -216,7 +254,10 @@ fn v2_to_v3(source: &ArrayMetadata, target: &Target) -> Result<(Document, Absent
 }
 
 fn v3_to_v2(source: &ArrayMetadata, target: &Target) -> Result<(Document, AbsentChunks), String> {
-    let dtype = source.data_type.to_v2().ok_or_else(|| format!("Zarr v2 has no data type for {}", source.data_type))?;
+    let dtype = source
+        .data_type
+        .to_v2()
+        .ok_or_else(|| format!("Zarr v2 has no data type for {}", source.data_type))?;
     if source.grid.regular_shape().is_none() {
         return Err("Zarr v2 has regular chunk grids only".to_owned());
     }
@@ -225,11 +266,17 @@ fn v3_to_v2(source: &ArrayMetadata, target: &Target) -> Result<(Document, Absent
         Some(names) if names.iter().all(Option::is_some) => {
             attributes.set(ARRAY_DIMENSIONS, Json::Array(names.iter().flatten().map(Json::string).collect()));
         }
-        Some(names) if names.iter().any(Option::is_some) => return Err("only some dimensions have names, which Zarr v2 cannot say".to_owned()),
+        Some(names) if names.iter().any(Option::is_some) => {
+            return Err("only some dimensions have names, which Zarr v2 cannot say".to_owned());
+        }
+        // xarray wants the attribute even where there is nothing to name
+        _ if source.shape().is_empty() => attributes.set(ARRAY_DIMENSIONS, Json::Array(Vec::new())),
         _ => {}
     }
     let compressor = match &target.codec {
-        TargetCodec::Keep => return Err("the codecs of v3 cannot be kept in v2; name one with --codec".to_owned()),
+        TargetCodec::Keep => {
+            return Err("the codecs of v3 cannot be kept in v2; name one with --codec".to_owned());
+        }
         codec => v2_compressor(codec, &source.data_type)?,
     };
     let filters = match source.data_type {
@@ -239,7 +286,11 @@ fn v3_to_v2(source: &ArrayMetadata, target: &Target) -> Result<(Document, Absent
     };
     let rank = source.shape().len();
     let column_major = matches!(source.codecs.first(), Some(CodecSpec::Transpose(order)) if rank > 1 && order.iter().copied().eq((0..rank).rev()));
-    let separator = if matches!(source.chunk_keys, ChunkKeys::Default('/') | ChunkKeys::V2('/')) && rank > 1 { "/" } else { "." };
+    let separator = if matches!(source.chunk_keys, ChunkKeys::Default('/') | ChunkKeys::V2('/')) && rank > 1 {
+        "/"
+    } else {
+        "."
+    };
     let document = Object::from_iter([
         ("chunks", lengths(&source.chunk_shape())),
         ("compressor", compressor),
@@ -271,8 +322,21 @@ fn v2_fill(source: &ArrayMetadata) -> (Json, AbsentChunks, Object) {
     (Json::Null, AbsentChunks::Write, attributes)
 }
 
+/// Returns what to call a type in front of its text, where the text alone is hard to read.
+fn kind_of(data_type: &DataType) -> &'static str {
+    match data_type {
+        DataType::Struct(_) => "a struct with such fields: ",
+        DataType::Object => "Python objects: ",
+        _ => "",
+    }
+}
+
 fn zero_fill(data_type: &DataType) -> FillValue {
-    if data_type.is_variable() { FillValue::Variable(Vec::new()) } else { FillValue::Item(fill::zero(data_type)) }
+    if data_type.is_variable() {
+        FillValue::Variable(Vec::new())
+    } else {
+        FillValue::Item(fill::zero(data_type))
+    }
 }
 
 fn lengths(lengths: &[u64]) -> Json {
@@ -291,7 +355,12 @@ fn named(name: &str, configuration: Option<Object>) -> Json {
 fn shuffle_for(shuffle: BloscShuffle, data_type: &DataType) -> (BloscShuffle, u8) {
     match data_type {
         // text and opaque bytes have no words whose bits are alike
-        DataType::String | DataType::Bytes | DataType::FixedBytes(_) | DataType::Raw(_) | DataType::VlenArray(_) | DataType::Object => (BloscShuffle::None, 1),
+        DataType::String
+        | DataType::Bytes
+        | DataType::FixedBytes(_)
+        | DataType::Raw(_)
+        | DataType::VlenArray(_)
+        | DataType::Object => (BloscShuffle::None, 1),
         _ => (shuffle, data_type.shuffle_bytes()),
     }
 }
@@ -305,7 +374,15 @@ fn v2_compressor(codec: &TargetCodec, data_type: &DataType) -> Result<Json, Stri
             let mut object = entry("blosc");
             object.push("cname", Json::string(compressor));
             object.push("clevel", Json::number(level));
-            object.push("shuffle", Json::number(match shuffle { BloscShuffle::None => 0, BloscShuffle::Byte => 1, BloscShuffle::Bit => 2, BloscShuffle::Auto => -1 }));
+            object.push(
+                "shuffle",
+                Json::number(match shuffle {
+                    BloscShuffle::None => 0,
+                    BloscShuffle::Byte => 1,
+                    BloscShuffle::Bit => 2,
+                    BloscShuffle::Auto => -1,
+                }),
+            );
             object.push("blocksize", Json::number(block_bytes));
             object.into()
         }
@@ -336,16 +413,24 @@ fn v3_compressors(target: &Target, data_type: &DataType) -> Result<Vec<Json>, St
                 BloscShuffle::Auto if type_bytes == 1 => "bitshuffle",
                 BloscShuffle::Byte | BloscShuffle::Auto => "shuffle",
             };
-            vec![named("blosc", Some(Object::from_iter([
-                ("typesize", Json::number(type_bytes)),
-                ("cname", Json::string(compressor)),
-                ("clevel", Json::number(level)),
-                ("shuffle", Json::string(shuffle)),
-                ("blocksize", Json::number(block_bytes)),
-            ])))]
+            vec![named(
+                "blosc",
+                Some(Object::from_iter([
+                    ("typesize", Json::number(type_bytes)),
+                    ("cname", Json::string(compressor)),
+                    ("clevel", Json::number(level)),
+                    ("shuffle", Json::string(shuffle)),
+                    ("blocksize", Json::number(block_bytes)),
+                ])),
+            )]
         }
-        TargetCodec::Zstd(level) => vec![named("zstd", Some(Object::from_iter([("level", Json::number(level)), ("checksum", Json::Bool(false))])))],
-        TargetCodec::Gzip(level) => vec![named("gzip", Some(Object::from_iter([("level", Json::number(level))])))],
+        TargetCodec::Zstd(level) => vec![named(
+            "zstd",
+            Some(Object::from_iter([("level", Json::number(level)), ("checksum", Json::Bool(false))])),
+        )],
+        TargetCodec::Gzip(level) => {
+            vec![named("gzip", Some(Object::from_iter([("level", Json::number(level))])))]
+        }
         TargetCodec::Json(Json::Array(codecs)) => codecs.clone(),
         TargetCodec::Json(json) if json.get("name").and_then(Json::as_str).is_some() => vec![json.clone()],
         TargetCodec::Json(json) => return Err(format!("{json} is no codec of Zarr v3: it has no `name`")),
@@ -361,7 +446,12 @@ fn v3_compressors(target: &Target, data_type: &DataType) -> Result<Vec<Json>, St
 /// Returns the compressor of a v2 array as codecs of v3, with the same frames.
 fn v2_compressor_in_v3(source: &ArrayMetadata, target: &Target) -> Result<Vec<Json>, String> {
     let codec = match source.codecs.last() {
-        Some(CodecSpec::Blosc(blosc)) => TargetCodec::Blosc { compressor: blosc.compressor.clone(), level: blosc.level, shuffle: blosc.shuffle, block_bytes: blosc.block_bytes },
+        Some(CodecSpec::Blosc(blosc)) => TargetCodec::Blosc {
+            compressor: blosc.compressor.clone(),
+            level: blosc.level,
+            shuffle: blosc.shuffle,
+            block_bytes: blosc.block_bytes,
+        },
         Some(CodecSpec::Zstd { level, .. }) => TargetCodec::Zstd(*level),
         Some(CodecSpec::Gzip(level)) => TargetCodec::Gzip(*level),
         Some(spec) if spec.is_serializer() => TargetCodec::Uncompressed,
@@ -378,17 +468,29 @@ impl ArrayMetadata {
 }
 
 /// Returns the metadata documents of a group, by name: `zarr.json`, or `.zgroup` and `.zattrs`.
-pub fn group_documents(format: ZarrFormat, source: Option<&Object>, attributes: &Object) -> Vec<(&'static str, Json)> {
+pub fn group_documents(
+    format: ZarrFormat,
+    source: Option<&Object>,
+    attributes: &Object,
+) -> Vec<(&'static str, Json)> {
     let fresh = match format {
         ZarrFormat::V2 => Object::from_iter([("zarr_format", Json::number(2))]),
-        ZarrFormat::V3 => Object::from_iter([("zarr_format", Json::number(3)), ("node_type", Json::string("group")), ("attributes", Json::Null)]),
+        ZarrFormat::V3 => Object::from_iter([
+            ("zarr_format", Json::number(3)),
+            ("node_type", Json::string("group")),
+            ("attributes", Json::Null),
+        ]),
     };
     documents(format, ".zgroup", source.unwrap_or(&fresh), attributes)
 }
 
-fn documents(format: ZarrFormat, v2_name: &'static str, document: &Object, attributes: &Object) -> Vec<(&'static str, Json)> {
+fn documents(
+    format: ZarrFormat,
+    v2_name: &'static str,
+    document: &Object,
+    attributes: &Object,
+) -> Vec<(&'static str, Json)> {
     match format {
-        ZarrFormat::V2 if attributes.is_empty() => vec![(v2_name, document.clone().into())],
         ZarrFormat::V2 => vec![(v2_name, document.clone().into()), (".zattrs", attributes.clone().into())],
         ZarrFormat::V3 => {
             let mut document = document.clone();
@@ -413,7 +515,12 @@ mod tests {
     }
 
     fn target(format: ZarrFormat) -> Target {
-        let codec = TargetCodec::Blosc { compressor: "zstd".to_owned(), level: 3, shuffle: BloscShuffle::Bit, block_bytes: 0 };
+        let codec = TargetCodec::Blosc {
+            compressor: "zstd".to_owned(),
+            level: 3,
+            shuffle: BloscShuffle::Bit,
+            block_bytes: 0,
+        };
         Target { format: Some(format), codec, checksum: ChecksumChoice::Auto }
     }
 
@@ -453,12 +560,16 @@ mod tests {
         for key in ["zarr_format", "shape", "chunks", "dtype", "order", "fill_value", "extra"] {
             assert_eq!(copy.document.get(key), source.document.get(key), "{key}");
         }
-        assert_eq!(copy.document.get("filters").map(ToString::to_string).as_deref(), Some(r#"[{"id":"odd"}]"#));
+        assert_eq!(
+            copy.document.get("filters").map(ToString::to_string).as_deref(),
+            Some(r#"[{"id":"odd"}]"#)
+        );
     }
 
     #[test]
     fn refuses_what_the_other_format_cannot_say() {
-        let text = r#"{"zarr_format":2,"shape":[4],"chunks":[2],"dtype":[["x","<i2",[2]]],"fill_value":null}"#;
+        let text =
+            r#"{"zarr_format":2,"shape":[4],"chunks":[2],"dtype":[["x","<i2",[2]]],"fill_value":null}"#;
         assert!(convert("/a", &v2(text, "{}"), &target(ZarrFormat::V3)).is_err());
         let text = r#"{"zarr_format":2,"shape":[4],"chunks":[2],"dtype":"|O","fill_value":null,"filters":[{"id":"pickle"}]}"#;
         assert!(convert("/a", &v2(text, "{}"), &target(ZarrFormat::V3)).is_err());

@@ -108,7 +108,9 @@ impl DataType {
     pub fn item_bytes(&self) -> Option<u64> {
         Some(match self {
             Self::Bool => 1,
-            Self::Int(bytes) | Self::UInt(bytes) | Self::Float(bytes) | Self::Complex(bytes) => u64::from(*bytes),
+            Self::Int(bytes) | Self::UInt(bytes) | Self::Float(bytes) | Self::Complex(bytes) => {
+                u64::from(*bytes)
+            }
             Self::Time { .. } => 8,
             Self::FixedBytes(bytes) | Self::Raw(bytes) => *bytes,
             Self::FixedUtf32(characters) => characters.checked_mul(4)?,
@@ -133,7 +135,9 @@ impl DataType {
             Self::Extension { item_bytes, .. } => *item_bytes,
             Self::Int(bytes) | Self::UInt(bytes) | Self::Float(bytes) => *bytes,
             Self::Time { .. } => 8,
-            Self::Struct(_) => self.item_bytes().and_then(|bytes| u8::try_from(bytes).ok()).unwrap_or(1).max(1),
+            Self::Struct(_) => {
+                self.item_bytes().and_then(|bytes| u8::try_from(bytes).ok()).unwrap_or(1).max(1)
+            }
             _ => 1,
         }
     }
@@ -151,7 +155,9 @@ impl DataType {
             Self::Complex(bytes) => (bytes / 2, 2),
             Self::Time { .. } => (8, 1),
             Self::FixedUtf32(characters) => (4, *characters),
-            Self::Extension { item_bytes, word_bytes, .. } => (*word_bytes, u64::from(item_bytes / word_bytes)),
+            Self::Extension { item_bytes, word_bytes, .. } => {
+                (*word_bytes, u64::from(item_bytes / word_bytes))
+            }
             Self::Struct(fields) => {
                 let mut at = offset;
                 for field in fields {
@@ -181,7 +187,9 @@ impl DataType {
                 ranges.push((at, bytes));
             } else {
                 let one = crate::units::saturating_usize(field.data_type.item_bytes().unwrap_or(0));
-                for (copy, inner) in (0..bytes.checked_div(one).unwrap_or(0)).map(|copy| (copy, field.data_type.padding())) {
+                for (copy, inner) in
+                    (0..bytes.checked_div(one).unwrap_or(0)).map(|copy| (copy, field.data_type.padding()))
+                {
                     ranges.extend(inner.iter().map(|&(offset, length)| (at + copy * one + offset, length)));
                 }
             }
@@ -206,7 +214,10 @@ impl DataType {
                     TimeKind::DateTime => "numpy.datetime64",
                     TimeKind::TimeDelta => "numpy.timedelta64",
                 };
-                return Some(named(name, [("unit", Json::string(unit)), ("scale_factor", Json::number(scale))]));
+                return Some(named(
+                    name,
+                    [("unit", Json::string(unit)), ("scale_factor", Json::number(scale))],
+                ));
             }
             Self::FixedBytes(bytes) => {
                 return Some(named("null_terminated_bytes", [("length_bytes", Json::number(bytes))]));
@@ -329,7 +340,13 @@ pub(super) fn parse_v2(json: &Json, object: &DataType) -> Result<(DataType, Vec<
     }
 }
 
-fn parse_v2_at(json: &Json, object: &DataType, offset: u64, depth: u32, swaps: &mut Vec<Swap>) -> Result<DataType, String> {
+fn parse_v2_at(
+    json: &Json,
+    object: &DataType,
+    offset: u64,
+    depth: u32,
+    swaps: &mut Vec<Swap>,
+) -> Result<DataType, String> {
     if depth > MAX_NESTING {
         return Err("dtype: structs nested more than 32 deep".to_owned());
     }
@@ -350,7 +367,13 @@ fn parse_v2_at(json: &Json, object: &DataType, offset: u64, depth: u32, swaps: &
     }
 }
 
-fn parse_v2_field(json: &Json, object: &DataType, offset: u64, depth: u32, swaps: &mut Vec<Swap>) -> Result<Field, String> {
+fn parse_v2_field(
+    json: &Json,
+    object: &DataType,
+    offset: u64,
+    depth: u32,
+    swaps: &mut Vec<Swap>,
+) -> Result<Field, String> {
     let (Some(name), Some(data_type), shape) = (|| {
         let parts = json.as_array().filter(|parts| (2..=3).contains(&parts.len()))?;
         Some((parts[0].as_str(), Some(&parts[1]), parts.get(2)))
@@ -366,7 +389,11 @@ fn parse_v2_field(json: &Json, object: &DataType, offset: u64, depth: u32, swaps
             .collect::<Result<_, _>>()?,
     };
     let mut own = Vec::new();
-    let field = Field { name: name.to_owned(), data_type: parse_v2_at(data_type, object, 0, depth + 1, &mut own)?, shape };
+    let field = Field {
+        name: name.to_owned(),
+        data_type: parse_v2_at(data_type, object, 0, depth + 1, &mut own)?,
+        shape,
+    };
     let one = field.data_type.item_bytes().unwrap_or(0);
     let copies = field.item_bytes().and_then(|bytes| bytes.checked_div(one)).unwrap_or(0);
     if copies.saturating_mul(own.len() as u64) > 100_000 {
@@ -378,7 +405,12 @@ fn parse_v2_field(json: &Json, object: &DataType, offset: u64, depth: u32, swaps
     Ok(field)
 }
 
-fn parse_v2_text(text: &str, object: &DataType, offset: u64, swaps: &mut Vec<Swap>) -> Result<DataType, String> {
+fn parse_v2_text(
+    text: &str,
+    object: &DataType,
+    offset: u64,
+    swaps: &mut Vec<Swap>,
+) -> Result<DataType, String> {
     let unknown = || format!("dtype `{text}` is not one that Zarr v2 has");
     let (big_endian, rest) = match text.as_bytes().first() {
         Some(b'<' | b'|' | b'=') => (false, &text[1..]),
@@ -391,7 +423,9 @@ fn parse_v2_text(text: &str, object: &DataType, offset: u64, swaps: &mut Vec<Swa
         None => (&rest[1..], None),
     };
     let size: Option<u64> = if size.is_empty() { None } else { Some(size.parse().map_err(|_| unknown())?) };
-    let one_of = |sizes: &[u8]| sizes.iter().copied().find(|&known| size == Some(u64::from(known))).ok_or_else(unknown);
+    let one_of = |sizes: &[u8]| {
+        sizes.iter().copied().find(|&known| size == Some(u64::from(known))).ok_or_else(unknown)
+    };
     let data_type = match letter {
         'b' => one_of(&[1]).map(|_| DataType::Bool)?,
         'i' => DataType::Int(one_of(&[1, 2, 4, 8])?),
@@ -434,7 +468,9 @@ pub(super) fn parse_v3(json: &Json) -> Result<DataType, String> {
     let data_type = parse_v3_at(json, 0)?;
     match data_type.item_bytes() {
         Some(bytes) if bytes > MAX_ITEM_BYTES => Err(format!("data_type {json}: {bytes} bytes an element")),
-        None if !data_type.is_variable() => Err(format!("data_type {json}: the size of an element overflows")),
+        None if !data_type.is_variable() => {
+            Err(format!("data_type {json}: the size of an element overflows"))
+        }
         _ => Ok(data_type),
     }
 }
@@ -447,7 +483,10 @@ fn parse_v3_at(json: &Json, depth: u32) -> Result<DataType, String> {
     let (name, configuration) = match json {
         Json::String(name) => (name.as_str(), &empty),
         Json::Object(object) => (
-            object.get("name").and_then(Json::as_str).ok_or_else(|| format!("data_type {json} has no name"))?,
+            object
+                .get("name")
+                .and_then(Json::as_str)
+                .ok_or_else(|| format!("data_type {json} has no name"))?,
             object.get("configuration").and_then(Json::as_object).unwrap_or(&empty),
         ),
         _ => return Err(format!("data_type: expected a name or an object, found {json}")),
@@ -474,8 +513,12 @@ fn parse_v3_at(json: &Json, depth: u32) -> Result<DataType, String> {
         "numpy.timedelta64" => parse_v3_time(TimeKind::TimeDelta, configuration, json)?,
         "struct" | "structured" => {
             let fields = configuration.get("fields").and_then(Json::as_array);
-            let fields = fields.filter(|fields| !fields.is_empty()).ok_or_else(|| format!("data_type {json} has no fields"))?;
-            DataType::Struct(fields.iter().map(|field| parse_v3_field(field, depth)).collect::<Result<_, _>>()?)
+            let fields = fields
+                .filter(|fields| !fields.is_empty())
+                .ok_or_else(|| format!("data_type {json} has no fields"))?;
+            DataType::Struct(
+                fields.iter().map(|field| parse_v3_field(field, depth)).collect::<Result<_, _>>()?,
+            )
         }
         _ => match (raw_bits(name), extension(name)) {
             (Some(bytes), _) => DataType::Raw(bytes),
@@ -505,7 +548,9 @@ fn parse_v3_time(kind: TimeKind, configuration: &Object, json: &Json) -> Result<
     let unit = configuration.get("unit").and_then(Json::as_str).and_then(parse_time_unit);
     let (unit, _) = unit.ok_or_else(|| format!("data_type {json} has no usable `unit`"))?;
     let scale = configuration.get("scale_factor").map_or(Some(1), Json::as_integer::<u32>);
-    let scale = scale.filter(|&scale| scale > 0).ok_or_else(|| format!("data_type {json} has no usable `scale_factor`"))?;
+    let scale = scale
+        .filter(|&scale| scale > 0)
+        .ok_or_else(|| format!("data_type {json} has no usable `scale_factor`"))?;
     Ok(DataType::Time { kind, unit, scale })
 }
 
@@ -516,7 +561,7 @@ fn bits_to_bytes(name: &str, prefix: &str) -> u8 {
 /// Returns the bytes of the core specification's `r8`, `r16`, ... types.
 fn raw_bits(name: &str) -> Option<u64> {
     let bits: u64 = name.strip_prefix('r')?.parse().ok()?;
-    (bits > 0 && bits % 8 == 0).then_some(bits / 8)
+    (bits > 0 && bits.is_multiple_of(8)).then_some(bits / 8)
 }
 
 /// Returns the registered types that are moved as opaque words.
@@ -529,7 +574,12 @@ fn extension(name: &str) -> Option<DataType> {
         "complex_float64" => (16, 8),
         "int2" | "int4" | "uint2" | "uint4" | "float4_e2m1fn" | "float6_e2m3fn" | "float6_e3m2fn" => (1, 1),
         name if name.starts_with("float8_") => (1, 1),
-        name if name.starts_with("complex_float8_") || name.starts_with("complex_float6_") || name.starts_with("complex_float4_") => (2, 1),
+        name if name.starts_with("complex_float8_")
+            || name.starts_with("complex_float6_")
+            || name.starts_with("complex_float4_") =>
+        {
+            (2, 1)
+        }
         _ => return None,
     };
     Some(DataType::Extension { name: name.to_owned(), item_bytes, word_bytes })
@@ -564,7 +614,8 @@ mod tests {
 
     #[test]
     fn finds_big_endian_words_inside_structs() {
-        let (data_type, swaps) = v2(r#"[["a","|u1"],["b",">f4",[2]],["c",[["d",">i2"],["e","<i2"]]]]"#).unwrap();
+        let (data_type, swaps) =
+            v2(r#"[["a","|u1"],["b",">f4",[2]],["c",[["d",">i2"],["e","<i2"]]]]"#).unwrap();
         assert_eq!(data_type.item_bytes(), Some(13));
         let found: Vec<_> = swaps.iter().map(|swap| (swap.offset, swap.word_bytes, swap.count)).collect();
         assert_eq!(found, [(1, 4, 1), (5, 4, 1), (9, 2, 1)]);
@@ -578,14 +629,32 @@ mod tests {
 
     #[test]
     fn refuses_what_is_no_type() {
-        for text in ["\"<q9\"", "\"<i3\"", "\"\"", "7", "[]", "[[\"a\"]]", "\"|S99999999999\"", "[[\"a\",\"|V1\",[4294967296,4294967296]]]", "\"é\""] {
+        for text in [
+            "\"<q9\"",
+            "\"<i3\"",
+            "\"\"",
+            "7",
+            "[]",
+            "[[\"a\"]]",
+            "\"|S99999999999\"",
+            "[[\"a\",\"|V1\",[4294967296,4294967296]]]",
+            "\"é\"",
+        ] {
             assert!(v2(text).is_err(), "{text}");
         }
     }
 
     #[test]
     fn v3_types_round_trip() {
-        for text in ["\"int8\"", "\"float16\"", "\"complex64\"", "\"string\"", "\"bfloat16\"", "{\"name\":\"numpy.datetime64\",\"configuration\":{\"unit\":\"ns\",\"scale_factor\":1}}", "{\"name\":\"fixed_length_utf32\",\"configuration\":{\"length_bytes\":16}}"] {
+        for text in [
+            "\"int8\"",
+            "\"float16\"",
+            "\"complex64\"",
+            "\"string\"",
+            "\"bfloat16\"",
+            "{\"name\":\"numpy.datetime64\",\"configuration\":{\"unit\":\"ns\",\"scale_factor\":1}}",
+            "{\"name\":\"fixed_length_utf32\",\"configuration\":{\"length_bytes\":16}}",
+        ] {
             let json = Json::parse(text.as_bytes()).unwrap();
             assert_eq!(parse_v3(&json).unwrap().to_v3().unwrap(), json);
         }

@@ -12,12 +12,21 @@ pub(super) fn of_v2(document: &Object, attributes: &Object, rank: usize) -> Opti
     let named = attributes.get(ARRAY_DIMENSIONS).and_then(Json::as_array).and_then(strings);
     let nczarr = || {
         let places = [document, attributes].into_iter().flat_map(|object| {
-            [("_nczarr_array", "dimension_references"), ("_NCZARR_ARRAY", "dimrefs"), ("_NCZARR_ARRAY", "dimension_references")]
-                .into_iter()
-                .filter_map(|(holder, key)| object.get(holder)?.get(key)?.as_array())
+            [
+                ("_nczarr_array", "dimension_references"),
+                ("_NCZARR_ARRAY", "dimrefs"),
+                ("_NCZARR_ARRAY", "dimension_references"),
+            ]
+            .into_iter()
+            .filter_map(|(holder, key)| object.get(holder)?.get(key)?.as_array())
         });
         let references = places.filter_map(strings).next()?;
-        Some(references.iter().map(|reference| reference.rsplit('/').next().unwrap_or(reference).to_owned()).collect())
+        Some(
+            references
+                .iter()
+                .map(|reference| reference.rsplit('/').next().unwrap_or(reference).to_owned())
+                .collect(),
+        )
     };
     let names: Vec<String> = named.or_else(nczarr)?;
     (names.len() == rank).then(|| names.into_iter().map(Some).collect())

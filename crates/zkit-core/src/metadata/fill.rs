@@ -31,7 +31,9 @@ pub(super) fn parse_v2(json: &Json, data_type: &DataType, swaps: &[Swap]) -> Fil
             Ok(mut bytes) => {
                 let length = crate::units::saturating_usize(data_type.item_bytes().unwrap_or(0));
                 if bytes.len() > length {
-                    return FillValue::Invalid(format!("fill value {json} is longer than an element of {data_type}"));
+                    return FillValue::Invalid(format!(
+                        "fill value {json} is longer than an element of {data_type}"
+                    ));
                 }
                 bytes.resize(length, 0);
                 swap_item(&mut bytes, swaps);
@@ -64,8 +66,13 @@ fn parse(json: &Json, data_type: &DataType) -> FillValue {
     let variable = match (data_type, json) {
         (DataType::String, Json::String(text)) => Some(text.as_bytes().to_vec()),
         // zarr-python 2 wrote 0 for the empty string of object arrays
-        (DataType::String | DataType::Bytes | DataType::Object | DataType::VlenArray(_), Json::Number(_) | Json::Null) => Some(Vec::new()),
-        (DataType::Bytes, Json::String(text)) => Some(BASE64.decode(text).unwrap_or_else(|_| text.as_bytes().to_vec())),
+        (
+            DataType::String | DataType::Bytes | DataType::Object | DataType::VlenArray(_),
+            Json::Number(_) | Json::Null,
+        ) => Some(Vec::new()),
+        (DataType::Bytes, Json::String(text)) => {
+            Some(BASE64.decode(text).unwrap_or_else(|_| text.as_bytes().to_vec()))
+        }
         (DataType::Bytes, Json::Array(bytes)) => bytes.iter().map(Json::as_integer::<u8>).collect(),
         (DataType::Object | DataType::VlenArray(_), Json::String(text)) => Some(text.as_bytes().to_vec()),
         _ => None,
@@ -133,7 +140,9 @@ fn item(json: &Json, data_type: &DataType) -> Option<Vec<u8>> {
 fn struct_item(object: &Object, fields: &[super::data_type::Field]) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     for field in fields {
-        let one = object.get(&field.name).map_or_else(|| Some(zero(&field.data_type)), |json| item(json, &field.data_type))?;
+        let one = object
+            .get(&field.name)
+            .map_or_else(|| Some(zero(&field.data_type)), |json| item(json, &field.data_type))?;
         let copies = field.shape.iter().product::<u64>();
         for _ in 0..copies {
             bytes.extend_from_slice(&one);
@@ -169,7 +178,8 @@ fn integer(json: &Json) -> Option<i128> {
 
 fn fit(value: i128, bytes: u8, signed: bool) -> Option<Vec<u8>> {
     let bits = 8 * u32::from(bytes);
-    let (low, high) = if signed { (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1) } else { (0, (1i128 << bits) - 1) };
+    let (low, high) =
+        if signed { (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1) } else { (0, (1i128 << bits) - 1) };
     (low..=high).contains(&value).then(|| value.to_le_bytes()[..usize::from(bytes)].to_vec())
 }
 
@@ -217,7 +227,8 @@ fn extension_item(json: &Json, name: &str, item_bytes: u8) -> Option<Vec<u8>> {
         return integer(json).and_then(|value| fit(value, 1, name.starts_with("int")));
     }
     // only zero has the same bits in every float format
-    let zero = json.as_f64() == Some(0.0) || json.as_array().is_some_and(|parts| parts.iter().all(|part| part.as_f64() == Some(0.0)));
+    let zero = json.as_f64() == Some(0.0)
+        || json.as_array().is_some_and(|parts| parts.iter().all(|part| part.as_f64() == Some(0.0)));
     zero.then(|| vec![0; usize::from(item_bytes)])
 }
 
@@ -253,13 +264,15 @@ impl FillValue {
                     json => json,
                 }
             }
-            (Self::Item(bytes), DataType::Raw(_) | DataType::Struct(_) | DataType::FixedBytes(_)) => Json::string(BASE64.encode(bytes)),
+            (Self::Item(bytes), DataType::Raw(_) | DataType::Struct(_) | DataType::FixedBytes(_)) => {
+                Json::string(BASE64.encode(bytes))
+            }
             _ => self.to_v3(data_type),
         }
     }
 
     /// Returns the `_FillValue` attribute by which xarray marks missing values in v3 stores, or `None` where
-    /// it has no form for the type. Source: `FillValueCoder` in xarray/backends/zarr.py.
+    /// it has no form that it reads back. Source: `FillValueCoder` in xarray/backends/zarr.py.
     pub fn to_xarray_v3(&self, data_type: &DataType) -> Option<Json> {
         match (self, data_type) {
             (Self::Item(bytes), DataType::Float(_)) => Some(base64_f64(bytes)),
@@ -267,12 +280,12 @@ impl FillValue {
                 let (real, imaginary) = bytes.split_at(bytes.len() / 2);
                 Some(Json::Array(vec![base64_f64(real), base64_f64(imaginary)]))
             }
-            (Self::Item(bytes), DataType::Bool | DataType::Int(_) | DataType::UInt(_) | DataType::FixedUtf32(_)) => Some(item_to_json(bytes, data_type)),
-            (Self::Item(bytes), DataType::FixedBytes(_)) => {
-                let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
-                Some(Json::string(BASE64.encode(&bytes[..end])))
+            (Self::Item(bytes), DataType::Bool | DataType::Int(_) | DataType::UInt(_)) => {
+                Some(item_to_json(bytes, data_type))
             }
-            (Self::Variable(bytes), DataType::String) => String::from_utf8(bytes.clone()).ok().map(Json::String),
+            (Self::Variable(bytes), DataType::String) => {
+                String::from_utf8(bytes.clone()).ok().map(Json::String)
+            }
             (Self::Variable(bytes), DataType::Bytes) => Some(Json::string(BASE64.encode(bytes))),
             _ => None,
         }
@@ -294,11 +307,11 @@ pub(super) fn from_xarray_v3(json: &Json, data_type: &DataType) -> Option<FillVa
         DataType::Float(bytes) => from_base64(json, *bytes).map(FillValue::Item),
         DataType::Complex(bytes) => {
             let [real, imaginary] = json.as_array()? else { return None };
-            Some(FillValue::Item([from_base64(real, bytes / 2)?, from_base64(imaginary, bytes / 2)?].concat()))
+            Some(FillValue::Item(
+                [from_base64(real, bytes / 2)?, from_base64(imaginary, bytes / 2)?].concat(),
+            ))
         }
-        DataType::Bool | DataType::Int(_) | DataType::UInt(_) | DataType::FixedUtf32(_) | DataType::FixedBytes(_) => {
-            item(json, data_type).map(FillValue::Item)
-        }
+        DataType::Bool | DataType::Int(_) | DataType::UInt(_) => item(json, data_type).map(FillValue::Item),
         DataType::String | DataType::Bytes => match parse(json, data_type) {
             value @ FillValue::Variable(_) => Some(value),
             _ => None,
@@ -310,7 +323,11 @@ pub(super) fn from_xarray_v3(json: &Json, data_type: &DataType) -> Option<FillVa
 impl DataType {
     /// Returns one canonical element as text for people: `1.5`, `"abc"`, bytes as base64.
     pub fn show(&self, element: &[u8]) -> String {
-        let value = if self.is_variable() { FillValue::Variable(element.to_vec()) } else { FillValue::Item(element.to_vec()) };
+        let value = if self.is_variable() {
+            FillValue::Variable(element.to_vec())
+        } else {
+            FillValue::Item(element.to_vec())
+        };
         value.to_v3(self).to_string()
     }
 }
@@ -369,11 +386,15 @@ fn item_to_json(bytes: &[u8], data_type: &DataType) -> Json {
             Json::Array(vec![float_to_json(real), float_to_json(imaginary)])
         }
         DataType::FixedUtf32(_) => {
-            let words = bytes.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]));
-            let text: String = words.map(|word| char::from_u32(word).unwrap_or(char::REPLACEMENT_CHARACTER)).collect();
+            let words =
+                bytes.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]));
+            let text: String =
+                words.map(|word| char::from_u32(word).unwrap_or(char::REPLACEMENT_CHARACTER)).collect();
             Json::string(text.trim_end_matches('\0'))
         }
-        DataType::Extension { item_bytes, .. } if bytes.iter().all(|&byte| byte == 0) && *item_bytes <= 2 => Json::number("0"),
+        DataType::Extension { item_bytes, .. } if bytes.iter().all(|&byte| byte == 0) && *item_bytes <= 2 => {
+            Json::number("0")
+        }
         DataType::Extension { .. } => {
             let digits: String = bytes.iter().rev().map(|byte| format!("{byte:02x}")).collect();
             Json::string(format!("0x{digits}"))
@@ -395,11 +416,17 @@ mod tests {
         let f4 = DataType::Float(4);
         assert_eq!(parsed("NaN", &f4), FillValue::Item(f32::NAN.to_le_bytes().to_vec()));
         assert_eq!(parsed("\"-Infinity\"", &f4), FillValue::Item(f32::NEG_INFINITY.to_le_bytes().to_vec()));
-        assert_eq!(parsed("9.969209968386869e+36", &f4), FillValue::Item(9.969_21e36_f32.to_le_bytes().to_vec()));
+        assert_eq!(
+            parsed("9.969209968386869e+36", &f4),
+            FillValue::Item(9.969_21e36_f32.to_le_bytes().to_vec())
+        );
         assert_eq!(parsed("-32768.0", &DataType::Int(2)), FillValue::Item(vec![0, 0x80]));
         assert_eq!(parsed("18446744073709551615", &DataType::UInt(8)), FillValue::Item(vec![0xff; 8]));
         assert_eq!(parsed("\"AAA=\"", &DataType::FixedBytes(3)), FillValue::Item(vec![0; 3]));
-        assert_eq!(parsed("\"NaT\"", &DataType::Int(2)), FillValue::Invalid("int16 has no fill value \"NaT\"".into()));
+        assert_eq!(
+            parsed("\"NaT\"", &DataType::Int(2)),
+            FillValue::Invalid("int16 has no fill value \"NaT\"".into())
+        );
         assert_eq!(parsed("0", &DataType::String), FillValue::Variable(vec![]));
         assert!(matches!(parsed("300", &DataType::UInt(1)), FillValue::Invalid(_)));
     }
@@ -414,11 +441,19 @@ mod tests {
 
     #[test]
     fn xarray_form_round_trips() {
-        for (data_type, text) in [(DataType::Float(4), "-9999.5"), (DataType::Int(2), "-32767"), (DataType::FixedUtf32(3), "\"ab\""), (DataType::Bool, "true"), (DataType::Complex(8), "[1.0, \"NaN\"]")] {
+        for (data_type, text) in [
+            (DataType::Float(4), "-9999.5"),
+            (DataType::Int(2), "-32767"),
+            (DataType::Bool, "true"),
+            (DataType::Complex(8), "[1.0, \"NaN\"]"),
+        ] {
             let value = parsed(text, &data_type);
             let attribute = value.to_xarray_v3(&data_type).unwrap();
             assert_eq!(from_xarray_v3(&attribute, &data_type), Some(value), "{text}");
         }
-        assert_eq!(parsed("1.0", &DataType::Float(4)).to_xarray_v3(&DataType::Float(4)), Some(Json::string("AAAAAAAA8D8=")));
+        assert_eq!(
+            parsed("1.0", &DataType::Float(4)).to_xarray_v3(&DataType::Float(4)),
+            Some(Json::string("AAAAAAAA8D8="))
+        );
     }
 }

@@ -438,13 +438,15 @@ impl Parser<'_> {
         // nearly all strings have no escape: one exact allocation
         let plain = self.text[self.at..].iter().position(|&byte| byte == b'"' || byte == b'\\').unwrap_or(0);
         if self.text.get(self.at + plain) == Some(&b'"') {
-            let text = std::str::from_utf8(&self.text[self.at..self.at + plain]).map_err(|_| self.error("a string is not UTF-8"))?;
+            let text = std::str::from_utf8(&self.text[self.at..self.at + plain])
+                .map_err(|_| self.error("a string is not UTF-8"))?;
             self.at += plain + 1;
             return Ok(text.to_owned());
         }
         let mut bytes = Vec::new();
         loop {
-            let run = self.text[self.at..].iter().position(|&byte| byte == b'"' || byte == b'\\' || byte < 0x20);
+            let run =
+                self.text[self.at..].iter().position(|&byte| byte == b'"' || byte == b'\\' || byte < 0x20);
             let Some(run) = run else {
                 self.at = self.text.len();
                 return Err(self.error("a string has no end"));
@@ -500,12 +502,16 @@ impl Parser<'_> {
         if !(0xdc00..0xe000).contains(&low) {
             return Err(self.error("half of a surrogate pair"));
         }
-        char::from_u32(0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00)).ok_or_else(|| self.error("not a character"))
+        char::from_u32(0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00))
+            .ok_or_else(|| self.error("not a character"))
     }
 
     fn hex4(&mut self) -> Result<u32, JsonError> {
-        let digits = self.text.get(self.at + 2..self.at + 6).filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
-        let value = digits.and_then(|digits| std::str::from_utf8(digits).ok()).and_then(|digits| u32::from_str_radix(digits, 16).ok());
+        let digits =
+            self.text.get(self.at + 2..self.at + 6).filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+        let value = digits
+            .and_then(|digits| std::str::from_utf8(digits).ok())
+            .and_then(|digits| u32::from_str_radix(digits, 16).ok());
         match value {
             Some(value) => {
                 self.at += 6;
@@ -519,7 +525,9 @@ impl Parser<'_> {
 /// Returns whether `text` is a number of RFC 8259 (leading zeros, as some writers have them, are let through).
 fn is_number(text: &str) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text);
-    digits.starts_with(|c: char| c.is_ascii_digit()) && text.ends_with(|c: char| c.is_ascii_digit() || c == '.') && text.parse::<f64>().is_ok()
+    digits.starts_with(|c: char| c.is_ascii_digit())
+        && text.ends_with(|c: char| c.is_ascii_digit() || c == '.')
+        && text.parse::<f64>().is_ok()
 }
 
 #[cfg(test)]
@@ -542,7 +550,21 @@ mod tests {
 
     #[test]
     fn refuses_broken_documents_without_panicking() {
-        for text in ["", "{", "[1,", "\"a", "\"\\u12", "\"\\ud800\"", "{\"a\" 1}", "01x", "1 2", "-", "nul", "[1 2]", "1e"] {
+        for text in [
+            "",
+            "{",
+            "[1,",
+            "\"a",
+            "\"\\u12",
+            "\"\\ud800\"",
+            "{\"a\" 1}",
+            "01x",
+            "1 2",
+            "-",
+            "nul",
+            "[1 2]",
+            "1e",
+        ] {
             assert!(Json::parse(text.as_bytes()).is_err(), "{text}");
         }
     }

@@ -12,7 +12,8 @@ mod json;
 
 pub use array::{ArrayMetadata, ChunkKeys, ZarrFormat};
 pub use codec_spec::{
-    BloscShuffle, BloscSpec, Checksum, ChecksumPlace, CodecSpec, Filter, LzmaSpec, Number, NumberKind, ShardingSpec,
+    BloscShuffle, BloscSpec, Checksum, ChecksumPlace, CodecSpec, Filter, LzmaSpec, Number, NumberKind,
+    ShardingSpec,
 };
 pub use convert::{AbsentChunks, ChecksumChoice, Conversion, Target, TargetCodec, convert, group_documents};
 pub use data_type::{DataType, Field, Swap, TimeKind};

@@ -8,7 +8,9 @@ use crate::codec::{Chain, Recoder};
 use crate::error::{Error, ErrorKind, Result};
 use crate::grid::ChunkSet;
 use crate::hierarchy::{ArrayNode, GroupNode};
-use crate::metadata::{AbsentChunks, ArrayMetadata, Conversion, Target, TargetCodec, ZarrFormat, convert, group_documents};
+use crate::metadata::{
+    AbsentChunks, ArrayMetadata, Conversion, Target, TargetCodec, ZarrFormat, convert, group_documents,
+};
 use crate::units::Bytes;
 
 /// Decoded bytes that a unit should have: enough to hide its overhead, little enough to balance threads.
@@ -50,6 +52,8 @@ pub struct ArrayCopy {
     pub strategy: Strategy,
     /// Why, in a few words.
     pub why: String,
+    /// What a reader of the copy should know.
+    pub note: Option<String>,
     /// What becomes of absent chunks.
     pub absent: AbsentChunks,
     /// The stored chunks, by position in the source's grid.
@@ -125,17 +129,30 @@ pub fn plan_copy(groups: Vec<GroupNode>, arrays: Vec<(ArrayNode, Stored)>, wish:
         let first = groups.first().map(|group| group.format);
         first.or_else(|| arrays.first().map(|(array, _)| array.metadata.format)).unwrap_or(ZarrFormat::V3)
     });
-    let arrays: Vec<ArrayCopy> = arrays.into_iter().map(|(array, stored)| plan_array(array, stored, &wish.target)).collect::<Result<_>>()?;
-    let groups: Vec<GroupNode> = groups.into_iter().map(|group| converted_group(group, wish.target.format)).collect();
-    let mut units: Vec<Unit> = arrays.iter().enumerate().flat_map(|(position, array)| units_of(position, array)).collect();
+    let arrays: Vec<ArrayCopy> = arrays
+        .into_iter()
+        .map(|(array, stored)| plan_array(array, stored, &wish.target))
+        .collect::<Result<_>>()?;
+    let groups: Vec<GroupNode> =
+        groups.into_iter().map(|group| converted_group(group, wish.target.format)).collect();
+    let mut units: Vec<Unit> =
+        arrays.iter().enumerate().flat_map(|(position, array)| units_of(position, array)).collect();
     units.sort_by_key(|unit| std::cmp::Reverse(unit.decoded_bytes));
 
     let per_thread = arrays.iter().map(ArrayCopy::memory_bytes).max().unwrap_or(0);
     let fitting = wish.memory_bytes.checked_div(per_thread).map_or(wish.jobs, crate::units::saturating_usize);
     if fitting == 0 {
-        let largest = arrays.iter().max_by_key(|array| array.memory_bytes()).map_or("", |array| array.source.path.as_str());
-        let message = format!("the chunks of `{largest}` need {} of memory, the budget is {}", Bytes(per_thread), Bytes(wish.memory_bytes));
-        return Err(Error::new(ErrorKind::OverBudget, message).with_hint(format!("pass --memory {} or more", Bytes(per_thread.next_multiple_of(1 << 20)))));
+        let largest = arrays
+            .iter()
+            .max_by_key(|array| array.memory_bytes())
+            .map_or("", |array| array.source.path.as_str());
+        let message = format!(
+            "the chunks of `{largest}` need {} of memory, the budget is {}",
+            Bytes(per_thread),
+            Bytes(wish.memory_bytes)
+        );
+        return Err(Error::new(ErrorKind::OverBudget, message)
+            .with_hint(format!("pass --memory {} or more", Bytes(per_thread.next_multiple_of(1 << 20)))));
     }
     let jobs = wish.jobs.min(fitting).max(1);
     let mut totals = Totals { memory_bytes: per_thread * jobs as u64, ..Totals::default() };
@@ -148,35 +165,55 @@ pub fn plan_copy(groups: Vec<GroupNode>, arrays: Vec<(ArrayNode, Stored)>, wish:
 
 fn plan_array(source: ArrayNode, stored: Stored, target: &Target) -> Result<ArrayCopy> {
     let same_format = target.format.is_none_or(|format| format == source.metadata.format);
-    let planned = convert(&source.path, &source.metadata, target).and_then(|conversion| strategy(&source.metadata, conversion));
+    let planned = convert(&source.path, &source.metadata, target)
+        .and_then(|conversion| strategy(&source.metadata, conversion));
     let (strategy, why, conversion) = match planned {
         Ok(planned) => planned,
         // what cannot be encoded anew is copied byte for byte, and named
         Err(reason) if same_format => {
             let keep = Target { codec: TargetCodec::Keep, ..target.clone() };
-            let conversion = convert(&source.path, &source.metadata, &keep).map_err(|message| refusal(&source, &message))?;
+            let conversion = convert(&source.path, &source.metadata, &keep)
+                .map_err(|message| refusal(&source, &message))?;
             (Strategy::CopyBytes, format!("copied byte for byte: {reason}"), conversion)
         }
         Err(reason) => return Err(refusal(&source, &reason)),
     };
     let target = ArrayNode { path: source.path.clone(), metadata: conversion.metadata };
-    Ok(ArrayCopy { source, target, strategy, why, absent: conversion.absent, stored: stored.chunks, stored_bytes: stored.bytes, largest_bytes: stored.largest_bytes })
+    let note = conversion.note;
+    Ok(ArrayCopy {
+        source,
+        target,
+        strategy,
+        why,
+        note,
+        absent: conversion.absent,
+        stored: stored.chunks,
+        stored_bytes: stored.bytes,
+        largest_bytes: stored.largest_bytes,
+    })
 }
 
 fn refusal(source: &ArrayNode, reason: &str) -> Error {
     let message = format!("could not plan a copy of `{}`: {reason}", source.path);
-    Error::new(ErrorKind::Unsupported, message).with_hint(format!("pass --exclude '{}' to leave it out, or keep the format", source.path))
+    Error::new(ErrorKind::Unsupported, message)
+        .with_hint(format!("pass --exclude '{}' to leave it out, or keep the format", source.path))
 }
 
 /// Decides how an array is rewritten; the error says why it cannot be.
-fn strategy(source: &ArrayMetadata, conversion: Conversion) -> Result<(Strategy, String, Conversion), String> {
+fn strategy(
+    source: &ArrayMetadata,
+    conversion: Conversion,
+) -> Result<(Strategy, String, Conversion), String> {
     let target = &conversion.metadata;
     let shape = source.grid.largest_chunk_shape();
-    let compile = |metadata: &ArrayMetadata, shape: &[u64]| Chain::compile(metadata, shape).map_err(|error| error.to_string());
+    let compile = |metadata: &ArrayMetadata, shape: &[u64]| {
+        Chain::compile(metadata, shape).map_err(|error| error.to_string())
+    };
     if target.grid != source.grid {
         let from = compile(source, &shape)?;
         let to = compile(target, &target.grid.largest_chunk_shape())?;
-        let whole = from.shard().is_some() && source.sharding().map(|sharding| sharding.chunk_shape.clone()) == target.grid.regular_shape();
+        let whole = from.shard().is_some()
+            && source.sharding().map(|sharding| sharding.chunk_shape.clone()) == target.grid.regular_shape();
         if !whole || source.data_type.is_variable() {
             return Err("its shards cannot be cut into the chunks of the copy".to_owned());
         }
@@ -192,7 +229,15 @@ fn strategy(source: &ArrayMetadata, conversion: Conversion) -> Result<(Strategy,
     if conversion.absent == AbsentChunks::Write && !source.data_type.is_variable() {
         recoder.target().can_encode_from(0)?;
     }
-    Ok((Strategy::Recode, "same grid, other codecs".to_owned(), conversion))
+    let unknown = source.unknown_codecs();
+    let why = match unknown.is_empty() {
+        true => "same grid, other codecs".to_owned(),
+        false => format!(
+            "its elements stay encoded by `{}`, which zkit does not decode; the compressor around them changes",
+            unknown.join("`, `")
+        ),
+    };
+    Ok((Strategy::Recode, why, conversion))
 }
 
 fn converted_group(group: GroupNode, format: Option<ZarrFormat>) -> GroupNode {
@@ -220,7 +265,10 @@ impl ArrayCopy {
     }
 
     fn decoded_chunk_bytes(&self) -> u64 {
-        self.source.metadata.chunk_decoded_bytes().unwrap_or_else(|| self.largest_bytes.saturating_mul(VARIABLE_EXPANSION))
+        self.source
+            .metadata
+            .chunk_decoded_bytes()
+            .unwrap_or_else(|| self.largest_bytes.saturating_mul(VARIABLE_EXPANSION))
     }
 
     /// Returns the memory of one thread for one chunk: encoded, decoded, encoded anew, and a step between.
@@ -229,7 +277,9 @@ impl ArrayCopy {
         match self.strategy {
             _ if nothing_to_do => 0,
             Strategy::CopyBytes => self.largest_bytes.saturating_mul(2),
-            Strategy::Recode | Strategy::Unshard => self.largest_bytes.saturating_add(self.decoded_chunk_bytes().saturating_mul(3)),
+            Strategy::Recode | Strategy::Unshard => {
+                self.largest_bytes.saturating_add(self.decoded_chunk_bytes().saturating_mul(3))
+            }
         }
     }
 
@@ -238,22 +288,38 @@ impl ArrayCopy {
         match self.strategy {
             Strategy::CopyBytes | Strategy::Recode => 1,
             Strategy::Unshard => {
-                let ratio = self.source.metadata.grid.largest_chunk_shape().into_iter().zip(self.target.metadata.grid.largest_chunk_shape());
+                let ratio = self
+                    .source
+                    .metadata
+                    .grid
+                    .largest_chunk_shape()
+                    .into_iter()
+                    .zip(self.target.metadata.grid.largest_chunk_shape());
                 ratio.fold(1, |product: u64, (shard, chunk)| product.saturating_mul(shard / chunk.max(1)))
             }
         }
     }
 
     fn add_to(&self, totals: &mut Totals) -> Result<()> {
-        let overflow = || Error::new(ErrorKind::Unsupported, format!("could not plan a copy of `{}`: it has too many chunks to write", self.source.path));
+        let overflow = || {
+            Error::new(
+                ErrorKind::Unsupported,
+                format!("could not plan a copy of `{}`: it has too many chunks to write", self.source.path),
+            )
+        };
         let visited = self.visited();
-        let objects = visited.checked_mul(self.objects_per_chunk()).filter(|&objects| objects < 1 << 40).ok_or_else(overflow)?;
+        let objects = visited
+            .checked_mul(self.objects_per_chunk())
+            .filter(|&objects| objects < 1 << 40)
+            .ok_or_else(overflow)?;
         totals.chunks_read += self.stored.len();
         totals.bytes_read += self.stored_bytes;
         totals.objects_written += objects + 2;
         totals.absent_written += (visited - self.stored.len()).saturating_mul(self.objects_per_chunk());
         if self.strategy != Strategy::CopyBytes {
-            totals.bytes_decoded = totals.bytes_decoded.saturating_add(self.stored.len().saturating_mul(self.decoded_chunk_bytes()));
+            totals.bytes_decoded = totals
+                .bytes_decoded
+                .saturating_add(self.stored.len().saturating_mul(self.decoded_chunk_bytes()));
         }
         Ok(())
     }
@@ -263,14 +329,20 @@ impl ArrayCopy {
 fn units_of(array: usize, copy: &ArrayCopy) -> Vec<Unit> {
     let chunk_bytes = copy.decoded_chunk_bytes().max(1);
     let per_unit = (UNIT_BYTES / chunk_bytes).clamp(1, 4096);
-    let unit = |chunks: RangeInclusive<u64>, count: u64| Unit { array, chunks, decoded_bytes: count.saturating_mul(chunk_bytes) };
+    let unit = |chunks: RangeInclusive<u64>, count: u64| Unit {
+        array,
+        chunks,
+        decoded_bytes: count.saturating_mul(chunk_bytes),
+    };
     match copy.absent {
         AbsentChunks::Write => {
             let total = copy.visited();
-            (0..total.div_ceil(per_unit)).map(|at| {
-                let (first, last) = (at * per_unit, ((at + 1) * per_unit).min(total) - 1);
-                unit(first..=last, last - first + 1)
-            }).collect()
+            (0..total.div_ceil(per_unit))
+                .map(|at| {
+                    let (first, last) = (at * per_unit, ((at + 1) * per_unit).min(total) - 1);
+                    unit(first..=last, last - first + 1)
+                })
+                .collect()
         }
         AbsentChunks::Leave => {
             let mut units = Vec::new();

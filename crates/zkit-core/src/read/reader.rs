@@ -91,17 +91,26 @@ impl<'a> ArrayReader<'a> {
     /// are read, unless they are absent or decode in parts.
     pub fn new(store: &'a Store, node: &'a ArrayNode, chunk_limit: u64) -> Result<Self> {
         let metadata = &node.metadata;
-        let at = |error: Error| error.context(format!("could not prepare reading `{}` of {}", node.path, store.place()));
+        let at = |error: Error| {
+            error.context(format!("could not prepare reading `{}` of {}", node.path, store.place()))
+        };
         let chain = match metadata.grid.regular_shape() {
-            Some(chunk_shape) => Some(Chain::compile(metadata, &chunk_shape).map_err(|error| at(codec_error(error)))?),
+            Some(chunk_shape) => {
+                Some(Chain::compile(metadata, &chunk_shape).map_err(|error| at(codec_error(error)))?)
+            }
             None => None,
         };
         let unknown = metadata.unknown_codecs();
         if !unknown.is_empty() {
-            return Err(at(Error::new(ErrorKind::Unsupported, format!("zkit does not decode the codec `{}`", unknown.join("`, `")))));
+            return Err(at(Error::new(
+                ErrorKind::Unsupported,
+                format!("zkit does not decode the codec `{}`", unknown.join("`, `")),
+            )));
         }
         // stored chunks are mostly smaller than decoded ones; a little larger where they do not compress
-        let encoded_limit = metadata.chunk_decoded_bytes().map_or(chunk_limit, |bytes| bytes.saturating_mul(2).saturating_add(16 << 20).min(chunk_limit.saturating_mul(2)));
+        let encoded_limit = metadata.chunk_decoded_bytes().map_or(chunk_limit, |bytes| {
+            bytes.saturating_mul(2).saturating_add(16 << 20).min(chunk_limit.saturating_mul(2))
+        });
         Ok(Self {
             store,
             node,
@@ -126,7 +135,10 @@ impl<'a> ArrayReader<'a> {
     /// Returns the element that absent chunks read as.
     pub fn fill(&self) -> Result<&[u8]> {
         self.fill.as_deref().ok_or_else(|| {
-            let message = format!("could not read absent chunks of `{}`: its fill value is not understood", self.node.path);
+            let message = format!(
+                "could not read absent chunks of `{}`: its fill value is not understood",
+                self.node.path
+            );
             Error::new(ErrorKind::Unsupported, message)
         })
     }
@@ -141,7 +153,9 @@ impl<'a> ArrayReader<'a> {
             Some(chain) => Ok(ChainRef::Shared(chain)),
             None => {
                 let shape = self.node.metadata.grid.chunk_shape(chunk_index);
-                Chain::compile(&self.node.metadata, &shape).map(|chain| ChainRef::Own(Box::new(chain))).map_err(codec_error)
+                Chain::compile(&self.node.metadata, &shape)
+                    .map(|chain| ChainRef::Own(Box::new(chain)))
+                    .map_err(codec_error)
             }
         }
     }
@@ -154,7 +168,13 @@ impl<'a> ArrayReader<'a> {
     }
 
     /// Gets the bytes of a chunk into `buffer`, or returns those fetched already; `None` if it is absent.
-    pub(super) fn encoded<'b>(&self, chunk_index: &[u64], source: &'b ChunkSource<'_>, buffer: &'b mut Vec<u8>, meter: &Meter) -> Result<Option<&'b [u8]>> {
+    pub(super) fn encoded<'b>(
+        &self,
+        chunk_index: &[u64],
+        source: &'b ChunkSource<'_>,
+        buffer: &'b mut Vec<u8>,
+        meter: &Meter,
+    ) -> Result<Option<&'b [u8]>> {
         match source {
             ChunkSource::Fetched(bytes) => Ok(bytes.map(|bytes| &bytes[..])),
             ChunkSource::Local => {
@@ -188,7 +208,8 @@ impl<'a> ArrayReader<'a> {
                 key
             })
             .collect();
-        let fetched: Result<Vec<Option<Bytes>>> = self.store.get_many(&keys, self.encoded_limit).into_iter().collect();
+        let fetched: Result<Vec<Option<Bytes>>> =
+            self.store.get_many(&keys, self.encoded_limit).into_iter().collect();
         let fetched = fetched?;
         meter.bytes_read.add(fetched.iter().flatten().map(|bytes| bytes.len() as u64).sum());
         meter.read_time.add_time(started.elapsed());
@@ -199,7 +220,12 @@ impl<'a> ArrayReader<'a> {
     ///
     /// Every chunk that the region touches is fetched and decoded once; memory: those chunks and `out`.
     pub fn read_region(&self, region: &Region, out: &mut [u8], context: ReadContext<'_>) -> Result<()> {
-        let item = self.item_bytes.ok_or_else(|| Error::new(ErrorKind::Unsupported, format!("`{}` holds elements without fixed size", self.node.path)))?;
+        let item = self.item_bytes.ok_or_else(|| {
+            Error::new(
+                ErrorKind::Unsupported,
+                format!("`{}` holds elements without fixed size", self.node.path),
+            )
+        })?;
         let grid = &self.node.metadata.grid;
         let mut chunks = Vec::new();
         for_each_index(&grid.chunks_of(region), |chunk_index| {
@@ -211,19 +237,31 @@ impl<'a> ArrayReader<'a> {
             Some(fetched) => ChunkSource::Fetched(fetched[position].as_ref()),
             None => ChunkSource::Local,
         };
-        let parts: Vec<Region> = chunks.iter().map(|chunk_index| grid.chunk_region(chunk_index).intersection(region)).collect();
-        let lengths = parts.iter().map(|part| part.shape.iter().map(|&length| saturating_usize(length)).product::<usize>() * item);
+        let parts: Vec<Region> =
+            chunks.iter().map(|chunk_index| grid.chunk_region(chunk_index).intersection(region)).collect();
+        let lengths = parts
+            .iter()
+            .map(|part| part.shape.iter().map(|&length| saturating_usize(length)).product::<usize>() * item);
         if parts_are_runs(&parts, region) {
             // each part is a run of `out`: decode straight into it
             let mut rest = out;
-            let runs: Vec<&mut [u8]> = lengths.map(|length| rest.split_off_mut(..length).unwrap_or_default()).collect();
+            let runs: Vec<&mut [u8]> =
+                lengths.map(|length| rest.split_off_mut(..length).unwrap_or_default()).collect();
             let work = chunks.par_iter().zip(&parts).zip(runs).enumerate();
-            return context.pool.install(|| work.try_for_each(|(position, ((chunk_index, part), run))| self.read_part(chunk_index, part, &source(position), run, context)));
+            return context.pool.install(|| {
+                work.try_for_each(|(position, ((chunk_index, part), run))| {
+                    self.read_part(chunk_index, part, &source(position), run, context)
+                })
+            });
         }
         let decoded: Result<Vec<Vec<u8>>> = context.pool.install(|| {
             let work = chunks.par_iter().zip(&parts).enumerate();
             work.map(|(position, (chunk_index, part))| {
-                let mut run = vec![0; part.shape.iter().map(|&length| saturating_usize(length)).product::<usize>() * item];
+                let mut run =
+                    vec![
+                        0;
+                        part.shape.iter().map(|&length| saturating_usize(length)).product::<usize>() * item
+                    ];
                 self.read_part(chunk_index, part, &source(position), &mut run, context).map(|()| run)
             })
             .collect()
@@ -233,10 +271,18 @@ impl<'a> ArrayReader<'a> {
         let out_strides = c_strides(&out_shape, item);
         for (part, run) in parts.iter().zip(decoded?) {
             let shape = to_usize(&part.shape);
-            let offset = part.start.iter().zip(&region.start).zip(out_strides.iter()).map(|((&at, &origin), stride)| saturating_usize(at - origin) * stride.unsigned_abs()).sum();
+            let offset = part
+                .start
+                .iter()
+                .zip(&region.start)
+                .zip(out_strides.iter())
+                .map(|((&at, &origin), stride)| saturating_usize(at - origin) * stride.unsigned_abs())
+                .sum();
             let from = Strided { offset: 0, strides: &c_strides(&shape, item) };
             let to = Strided { offset, strides: &out_strides };
-            copy_strided(item, &shape, &run, from, out, to).map_err(|error| Error::new(ErrorKind::Corrupt, "could not assemble a region").with_source(error))?;
+            copy_strided(item, &shape, &run, from, out, to).map_err(|error| {
+                Error::new(ErrorKind::Corrupt, "could not assemble a region").with_source(error)
+            })?;
         }
         context.meter.assemble_time.add_time(started.elapsed());
         Ok(())
@@ -249,12 +295,23 @@ impl<'a> ArrayReader<'a> {
         if in_parts || whole as u64 <= self.chunk_limit {
             return Ok(());
         }
-        let message = format!("one chunk decodes to {}, the memory budget leaves {} for it", Size(whole as u64), Size(self.chunk_limit));
+        let message = format!(
+            "one chunk decodes to {}, the memory budget leaves {} for it",
+            Size(whole as u64),
+            Size(self.chunk_limit)
+        );
         Err(Error::new(ErrorKind::OverBudget, message).with_hint("raise --memory"))
     }
 
     /// Decodes the part of one chunk into `run`, which holds it without gaps.
-    fn read_part(&self, chunk_index: &[u64], part: &Region, source: &ChunkSource<'_>, run: &mut [u8], context: ReadContext<'_>) -> Result<()> {
+    fn read_part(
+        &self,
+        chunk_index: &[u64],
+        part: &Region,
+        source: &ChunkSource<'_>,
+        run: &mut [u8],
+        context: ReadContext<'_>,
+    ) -> Result<()> {
         context.cancel.check()?;
         with_scratch(|scratch, encoded, _| {
             let Some(encoded) = self.encoded(chunk_index, source, encoded, context.meter)? else {
@@ -264,8 +321,14 @@ impl<'a> ArrayReader<'a> {
             let chain = self.chain_for(chunk_index)?;
             self.check_budget(&chain, run.len())?;
             let chunk_region = self.node.metadata.grid.chunk_region(chunk_index);
-            let start: Vec<usize> = part.start.iter().zip(&chunk_region.start).map(|(&at, &origin)| saturating_usize(at - origin)).collect();
-            decode_part(&chain, scratch, encoded, &start, &to_usize(&part.shape), self.fill()?, run).map_err(codec_error)?;
+            let start: Vec<usize> = part
+                .start
+                .iter()
+                .zip(&chunk_region.start)
+                .map(|(&at, &origin)| saturating_usize(at - origin))
+                .collect();
+            decode_part(&chain, scratch, encoded, &start, &to_usize(&part.shape), self.fill()?, run)
+                .map_err(codec_error)?;
             context.meter.bytes_decoded.add(run.len() as u64);
             context.meter.decode_time.add_time(started.elapsed());
             Ok(())
@@ -277,7 +340,15 @@ impl<'a> ArrayReader<'a> {
 /// Decodes the box at `start` of a chunk into `run`, without gaps and in C order.
 ///
 /// Of shards, only the inner chunks that the box touches are decoded; of blosc frames, only the blocks.
-fn decode_part(chain: &Chain, scratch: &mut Scratch, encoded: &[u8], start: &[usize], shape: &[usize], fill: &[u8], run: &mut [u8]) -> Result<(), CodecError> {
+fn decode_part(
+    chain: &Chain,
+    scratch: &mut Scratch,
+    encoded: &[u8],
+    start: &[usize],
+    shape: &[usize],
+    fill: &[u8],
+    run: &mut [u8],
+) -> Result<(), CodecError> {
     if shape == chain.shape() {
         return chain.decode_into(scratch, encoded, run);
     }
@@ -289,12 +360,18 @@ fn decode_part(chain: &Chain, scratch: &mut Scratch, encoded: &[u8], start: &[us
     // the bytes from the first element of the box to its last
     let strides = c_strides(chain.shape(), item);
     let first: usize = start.iter().zip(strides.iter()).map(|(&at, stride)| at * stride.unsigned_abs()).sum();
-    let extent: usize = shape.iter().zip(strides.iter()).map(|(&length, stride)| length.saturating_sub(1) * stride.unsigned_abs()).sum::<usize>() + item;
+    let extent: usize = shape
+        .iter()
+        .zip(strides.iter())
+        .map(|(&length, stride)| length.saturating_sub(1) * stride.unsigned_abs())
+        .sum::<usize>()
+        + item;
     let mut hull = vec![0; extent];
     chain.decode_range(scratch, encoded, first..first + extent, &mut hull)?;
     let from = Strided { offset: 0, strides: &strides };
     let to = Strided { offset: 0, strides: &c_strides(shape, item) };
-    copy_strided(item, shape, &hull, from, run, to).map_err(|error| CodecError::corrupt("chunk", error.to_string()))
+    copy_strided(item, shape, &hull, from, run, to)
+        .map_err(|error| CodecError::corrupt("chunk", error.to_string()))
 }
 
 /// Returns whether the parts, one after the other, are the region in C order: only its first long dimension is cut.
@@ -310,7 +387,8 @@ fn fill_run(fill: &[u8], run: &mut [u8]) -> Result<()> {
     }
     let count = run.len() / fill.len().max(1);
     let layout = Strided { offset: 0, strides: &c_strides(&[count], fill.len()) };
-    fill_strided(fill, &[count], run, layout).map_err(|error| Error::new(ErrorKind::Corrupt, "could not fill a region").with_source(error))
+    fill_strided(fill, &[count], run, layout)
+        .map_err(|error| Error::new(ErrorKind::Corrupt, "could not fill a region").with_source(error))
 }
 
 pub(crate) fn to_usize(lengths: &[u64]) -> Vec<usize> {
@@ -333,10 +411,17 @@ impl std::fmt::Debug for ArrayReader<'_> {
 }
 
 /// Reads several regions one after the other; see [`ArrayReader::read_region`].
-pub(crate) fn read_slab(reader: &ArrayReader<'_>, region: &Region, out: &mut Vec<u8>, context: ReadContext<'_>) -> Result<()> {
+pub(crate) fn read_slab(
+    reader: &ArrayReader<'_>,
+    region: &Region,
+    out: &mut Vec<u8>,
+    context: ReadContext<'_>,
+) -> Result<()> {
     let item = reader.item_bytes.unwrap_or(0) as u64;
     let bytes = region.elements().and_then(|elements| elements.checked_mul(item));
     let bytes = bytes.ok_or_else(|| Error::new(ErrorKind::OverBudget, "the size of a slab overflows"))?;
     out.resize(saturating_usize(bytes), 0);
-    reader.read_region(region, out, context).context(|| format!("could not read `{}` of {}", reader.node.path, reader.store.place()))
+    reader
+        .read_region(region, out, context)
+        .context(|| format!("could not read `{}` of {}", reader.node.path, reader.store.place()))
 }

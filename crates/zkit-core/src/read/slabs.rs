@@ -24,8 +24,12 @@ pub struct Slabs {
 /// ```
 pub fn slabs_of(shape: &[u64], chunk_shape: &[u64], item_bytes: u64, slab_bytes: u64) -> Slabs {
     let empty = shape.contains(&0);
-    let row_bytes = |split: usize| product(&shape[split + 1..]).and_then(|elements| elements.checked_mul(item_bytes.max(1)));
-    let split = (0..shape.len()).find(|&split| row_bytes(split).is_some_and(|bytes| bytes <= slab_bytes)).unwrap_or(shape.len().saturating_sub(1));
+    let row_bytes = |split: usize| {
+        product(&shape[split + 1..]).and_then(|elements| elements.checked_mul(item_bytes.max(1)))
+    };
+    let split = (0..shape.len())
+        .find(|&split| row_bytes(split).is_some_and(|bytes| bytes <= slab_bytes))
+        .unwrap_or(shape.len().saturating_sub(1));
     let rows = match shape.get(split) {
         Some(&length) => {
             let fitting = (slab_bytes / row_bytes(split).unwrap_or(u64::MAX).max(1)).clamp(1, length.max(1));

@@ -12,7 +12,12 @@ use crate::units::saturating_usize;
 
 impl ArrayReader<'_> {
     /// Calls `visit` with every element of a region in C order; memory: the chunks that the region touches.
-    pub fn visit_variable(&self, region: &Region, context: ReadContext<'_>, visit: &mut dyn FnMut(&[u8])) -> Result<()> {
+    pub fn visit_variable(
+        &self,
+        region: &Region,
+        context: ReadContext<'_>,
+        visit: &mut dyn FnMut(&[u8]),
+    ) -> Result<()> {
         let grid = &self.node().metadata.grid;
         let ranges = grid.chunks_of(region);
         let mut chunks = Vec::new();
@@ -35,25 +40,38 @@ impl ArrayReader<'_> {
         let decoded = decoded?;
         let absent = decoded.iter().any(Option::is_none);
         let fill = if absent { self.fill()? } else { &[] };
-        let elements: Vec<_> = region.start.iter().zip(&region.shape).map(|(&start, &length)| start..start + length).collect();
+        let elements: Vec<_> =
+            region.start.iter().zip(&region.shape).map(|(&start, &length)| start..start + length).collect();
         for_each_index(&elements, |element| {
             let (mut chunk_position, mut inner_position) = (0usize, 0usize);
             for dimension in 0..element.len() {
                 let chunk = grid.chunk_along(dimension, element[dimension]);
                 let range = &ranges[dimension];
-                chunk_position = chunk_position * saturating_usize(range.end - range.start) + saturating_usize(chunk.index - range.start);
-                inner_position = inner_position * saturating_usize(chunk.length) + saturating_usize(element[dimension] - chunk.start);
+                chunk_position = chunk_position * saturating_usize(range.end - range.start)
+                    + saturating_usize(chunk.index - range.start);
+                inner_position = inner_position * saturating_usize(chunk.length)
+                    + saturating_usize(element[dimension] - chunk.start);
             }
             visit(decoded[chunk_position].as_ref().map_or(fill, |elements| elements.get(inner_position)));
             Ok::<_, Error>(())
         })
     }
 
-    fn decode_variable_chunk(&self, chunk_index: &[u64], source: &ChunkSource<'_>, context: ReadContext<'_>) -> Result<Option<VariableElements>> {
+    fn decode_variable_chunk(
+        &self,
+        chunk_index: &[u64],
+        source: &ChunkSource<'_>,
+        context: ReadContext<'_>,
+    ) -> Result<Option<VariableElements>> {
         with_scratch(|scratch, buffer, _| {
-            let Some(encoded) = self.encoded(chunk_index, source, buffer, context.meter)? else { return Ok(None) };
+            let Some(encoded) = self.encoded(chunk_index, source, buffer, context.meter)? else {
+                return Ok(None);
+            };
             let started = Instant::now();
-            let elements = self.chain_for(chunk_index)?.decode_variable(scratch, encoded, self.encoded_limit()).map_err(codec_error)?;
+            let elements = self
+                .chain_for(chunk_index)?
+                .decode_variable(scratch, encoded, self.encoded_limit())
+                .map_err(codec_error)?;
             context.meter.bytes_decoded.add(elements.memory_bytes() as u64);
             context.meter.decode_time.add_time(started.elapsed());
             Ok(Some(elements))

@@ -29,7 +29,14 @@ pub struct StoreOptions {
 
 impl Default for StoreOptions {
     fn default() -> Self {
-        Self { environment: Vec::new(), options: Vec::new(), anonymous: false, timeout: Duration::from_secs(60), max_requests_per_second: None, follow_links: false }
+        Self {
+            environment: Vec::new(),
+            options: Vec::new(),
+            anonymous: false,
+            timeout: Duration::from_secs(60),
+            max_requests_per_second: None,
+            follow_links: false,
+        }
     }
 }
 
@@ -121,7 +128,13 @@ impl Store {
     }
 
     /// Reads at most `length` bytes at `offset` into `buffer`; returns the object's size, or `None` if it is absent.
-    pub fn get_range(&self, key: &str, offset: u64, length: u64, buffer: &mut Vec<u8>) -> Result<Option<u64>> {
+    pub fn get_range(
+        &self,
+        key: &str,
+        offset: u64,
+        length: u64,
+        buffer: &mut Vec<u8>,
+    ) -> Result<Option<u64>> {
         match self {
             Self::Local(store) => store.get_range(key, offset, length, buffer),
             Self::Remote(store) => store.get_range_blocking(key, offset, length, buffer),
@@ -153,7 +166,11 @@ impl Store {
     }
 
     /// Calls `visit` for the objects below `prefix`, in no particular order, until it breaks off.
-    pub fn list_while(&self, prefix: &str, visit: &mut dyn FnMut(ObjectInfo<'_>) -> ControlFlow<()>) -> Result<()> {
+    pub fn list_while(
+        &self,
+        prefix: &str,
+        visit: &mut dyn FnMut(ObjectInfo<'_>) -> ControlFlow<()>,
+    ) -> Result<()> {
         match self {
             Self::Local(store) => store.list_while(prefix, visit),
             Self::Remote(store) => store.list_while(prefix, visit),
@@ -172,5 +189,8 @@ impl Store {
 /// Returns the error for an object that is larger than the caller allows.
 pub(super) fn too_large(place: &str, size: u64, limit: u64) -> Error {
     let (size, limit) = (crate::units::Bytes(size), crate::units::Bytes(limit));
-    Error::new(ErrorKind::OverBudget, format!("could not read {place}: it holds {size}, at most {limit} expected"))
+    Error::new(
+        ErrorKind::OverBudget,
+        format!("could not read {place}: it holds {size}, at most {limit} expected"),
+    )
 }

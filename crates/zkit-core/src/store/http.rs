@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use object_store::ClientOptions;
-use object_store::client::{HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpService, ReqwestConnector};
+use object_store::client::{
+    HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpService, ReqwestConnector,
+};
 
 /// Makes clients that count their requests, and send at most so many in a second.
 #[derive(Debug, Clone)]
@@ -26,7 +28,12 @@ struct Gate {
 impl CountingConnector {
     pub(super) fn new(max_requests_per_second: Option<NonZeroU32>) -> Self {
         let spacing = max_requests_per_second.map(|rate| Duration::from_secs(1) / rate.get());
-        Self(Arc::new(Gate { requests: AtomicU64::new(0), spacing, opened: Instant::now(), next: AtomicU64::new(0) }))
+        Self(Arc::new(Gate {
+            requests: AtomicU64::new(0),
+            spacing,
+            opened: Instant::now(),
+            next: AtomicU64::new(0),
+        }))
     }
 
     /// Returns how many requests were sent, retries included.
@@ -43,7 +50,9 @@ impl Gate {
         let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let now = nanoseconds(self.opened.elapsed());
         let spacing = nanoseconds(spacing);
-        let turn = self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |next| Some(next.max(now) + spacing));
+        let turn = self
+            .next
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |next| Some(next.max(now) + spacing));
         let turn = turn.unwrap_or(now).max(now);
         tokio::time::sleep(Duration::from_nanos(turn - now)).await;
     }

@@ -29,13 +29,28 @@ pub struct LocalStore {
     follow_links: bool,
 }
 
+/// Linked directories that one listing enters: links to directories of links multiply.
+const LINKED_FOLDERS_MOST: u32 = 10_000;
+
+/// One listing under way.
+struct Walk<'a> {
+    start: &'a Path,
+    /// Linked directories entered so far.
+    links: u32,
+    /// Where the links that are being followed lie, links resolved.
+    followed: Vec<PathBuf>,
+    visit: &'a mut dyn FnMut(ObjectInfo<'_>) -> ControlFlow<()>,
+}
+
 impl LocalStore {
     /// Opens the directory; `follow_links` lets links lead out of it.
     pub fn open(root: &Path, follow_links: bool) -> Result<Self> {
-        let failed = |error: io::Error| io_error(&format!("could not open the store {}", root.display()), error);
+        let failed =
+            |error: io::Error| io_error(&format!("could not open the store {}", root.display()), error);
         let canonical_root = root.canonicalize().map_err(failed)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let directory = rustix::fs::openat(CWD, &canonical_root, flags, Mode::empty()).map_err(|error| failed(error.into()))?;
+        let directory = rustix::fs::openat(CWD, &canonical_root, flags, Mode::empty())
+            .map_err(|error| failed(error.into()))?;
         Ok(Self { root: root.to_owned(), canonical_root, directory, follow_links })
     }
 
@@ -61,7 +76,9 @@ impl LocalStore {
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
                 return self.absent_or_dangling(key);
             }
-            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::XDEV.raw_os_error()) => return Err(self.outside(key)),
+            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::XDEV.raw_os_error()) => {
+                return Err(self.outside(key));
+            }
             Err(error) => return Err(failed(error)),
         };
         let metadata = file.metadata().map_err(failed)?;
@@ -69,14 +86,18 @@ impl LocalStore {
             return Ok(None);
         }
         if !metadata.is_file() {
-            return Err(Error::new(ErrorKind::Unreadable, format!("could not read {}: it is not a regular file", self.place(key))));
+            return Err(Error::new(
+                ErrorKind::Unreadable,
+                format!("could not read {}: it is not a regular file", self.place(key)),
+            ));
         }
         Ok(Some((file, metadata.len())))
     }
 
     fn outside(&self, key: &str) -> Error {
         let message = format!("could not read {}: it is a link that leads out of the store", self.place(key));
-        Error::new(ErrorKind::Unreadable, message).with_hint("pass --follow-links if you trust where it leads")
+        Error::new(ErrorKind::Unreadable, message)
+            .with_hint("pass --follow-links if you trust where it leads")
     }
 
     /// Tells a missing file from a link whose target is missing.
@@ -87,7 +108,11 @@ impl LocalStore {
             match std::fs::symlink_metadata(&path) {
                 Ok(metadata) if metadata.is_symlink() && !path.exists() => {
                     let target = std::fs::read_link(&path).unwrap_or_default();
-                    let message = format!("could not read {}: it is a link to {}, which does not exist", self.place(key), target.display());
+                    let message = format!(
+                        "could not read {}: it is a link to {}, which does not exist",
+                        self.place(key),
+                        target.display()
+                    );
                     return Err(Error::new(ErrorKind::Unreadable, message));
                 }
                 Ok(_) => {}
@@ -106,7 +131,9 @@ impl LocalStore {
         match rustix::fs::openat2(&self.directory, key, flags, Mode::empty(), beneath) {
             Ok(file) => Ok(file.into()),
             // XDEV: a link leads out, or is absolute; no openat2: old kernels and some sandboxes
-            Err(rustix::io::Errno::XDEV | rustix::io::Errno::NOSYS | rustix::io::Errno::PERM) => self.open_resolved(key, flags),
+            Err(rustix::io::Errno::XDEV | rustix::io::Errno::NOSYS | rustix::io::Errno::PERM) => {
+                self.open_resolved(key, flags)
+            }
             Err(error) => Err(error.into()),
         }
     }
@@ -131,7 +158,13 @@ impl LocalStore {
     }
 
     /// Reads at most `length` bytes at `offset`; returns the object's size, or `None` if it is absent.
-    pub fn get_range(&self, key: &str, offset: u64, length: u64, buffer: &mut Vec<u8>) -> Result<Option<u64>> {
+    pub fn get_range(
+        &self,
+        key: &str,
+        offset: u64,
+        length: u64,
+        buffer: &mut Vec<u8>,
+    ) -> Result<Option<u64>> {
         let Some((file, size)) = self.open_object(key)? else { return Ok(None) };
         let length = length.min(size.saturating_sub(offset));
         self.read_exactly(&file, key, offset, length, buffer)?;
@@ -147,10 +180,18 @@ impl LocalStore {
     }
 
     /// Fills `buffer` with `length` bytes at `offset`; a file that shrank meanwhile is an error.
-    fn read_exactly(&self, file: &File, key: &str, offset: u64, length: u64, buffer: &mut Vec<u8>) -> Result<()> {
+    fn read_exactly(
+        &self,
+        file: &File,
+        key: &str,
+        offset: u64,
+        length: u64,
+        buffer: &mut Vec<u8>,
+    ) -> Result<()> {
         let wanted = saturating_usize(length);
         buffer.try_reserve_exact(wanted.saturating_sub(buffer.len())).map_err(|error| {
-            Error::new(ErrorKind::OverBudget, format!("could not take memory for {}", self.place(key))).with_source(error)
+            Error::new(ErrorKind::OverBudget, format!("could not take memory for {}", self.place(key)))
+                .with_source(error)
         })?;
         // old bytes are overwritten: a buffer that is reused is zeroed once
         buffer.resize(wanted, 0);
@@ -158,12 +199,15 @@ impl LocalStore {
         while filled < wanted {
             match rustix::io::pread(file, &mut buffer[filled..], offset + filled as u64) {
                 Ok(0) => {
-                    let message = format!("could not read {}: it became shorter while it was read", self.place(key));
+                    let message =
+                        format!("could not read {}: it became shorter while it was read", self.place(key));
                     return Err(Error::new(ErrorKind::Unreadable, message));
                 }
                 Ok(read) => filled += read,
                 Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(io_error(&format!("could not read {}", self.place(key)), error.into())),
+                Err(error) => {
+                    return Err(io_error(&format!("could not read {}", self.place(key)), error.into()));
+                }
             }
         }
         Ok(())
@@ -180,34 +224,77 @@ impl LocalStore {
             .collect()
     }
 
-    /// Calls `visit` for the objects below `prefix` until it breaks off; linked directories are not entered.
-    pub fn list_while(&self, prefix: &str, visit: &mut dyn FnMut(ObjectInfo<'_>) -> ControlFlow<()>) -> Result<()> {
+    /// Calls `visit` for the objects below `prefix` until it breaks off; linked directories inside the store are entered.
+    pub fn list_while(
+        &self,
+        prefix: &str,
+        visit: &mut dyn FnMut(ObjectInfo<'_>) -> ControlFlow<()>,
+    ) -> Result<()> {
         let start = self.canonical_root.join(prefix);
-        if !start.exists() {
-            return Ok(());
+        match start.canonicalize() {
+            Ok(path) if !self.follow_links && !path.starts_with(&self.canonical_root) => {
+                return Err(self.outside(prefix));
+            }
+            Ok(_) => {}
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                return self.absent_or_dangling(prefix).map(|_| ());
+            }
+            Err(error) => return Err(io_error(&format!("could not list {}", start.display()), error)),
         }
-        let linked = start.canonicalize().is_ok_and(|path| !self.follow_links && !path.starts_with(&self.canonical_root));
-        if linked {
-            return Err(self.outside(prefix));
-        }
-        for entry in walkdir::WalkDir::new(&start).follow_root_links(true) {
+        self.list_folder(&start, &mut Walk { start: &start, links: 0, followed: Vec::new(), visit })
+            .map(|_| ())
+    }
+
+    /// Visits what lies below a folder, which may be a link to one.
+    fn list_folder(&self, folder: &Path, walk: &mut Walk<'_>) -> Result<ControlFlow<()>> {
+        for entry in walkdir::WalkDir::new(folder).follow_root_links(true) {
             let entry = entry.map_err(|error| {
-                let place = error.path().unwrap_or(&start).display().to_string();
+                let place = error.path().unwrap_or(folder).display().to_string();
                 let error = error.into_io_error().unwrap_or_else(|| io::Error::other("links in a circle"));
                 io_error(&format!("could not list {place}"), error)
             })?;
             if entry.file_type().is_dir() {
                 continue;
             }
-            let relative = entry.path().strip_prefix(&start).unwrap_or(entry.path());
+            // a link that is the folder itself comes first
+            let (path, is_folder) = (entry.path(), entry.depth() == 0);
+            if is_folder && path.is_dir() {
+                continue;
+            }
+            let (kind, size) = self.kind_of(path, entry.file_type())?;
+            if kind == ObjectKind::Regular && entry.path_is_symlink() && path.is_dir() {
+                walk.links += 1;
+                if walk.links > LINKED_FOLDERS_MOST {
+                    let message = format!(
+                        "could not list {}: more than {LINKED_FOLDERS_MOST} linked directories",
+                        walk.start.display()
+                    );
+                    return Err(Error::new(ErrorKind::Unreadable, message));
+                }
+                if self.list_linked(path, walk)?.is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+                continue;
+            }
             // a name that is not UTF-8 is no Zarr key
-            let Some(key) = relative.to_str() else { continue };
-            let (kind, size) = self.kind_of(entry.path(), entry.file_type())?;
-            if visit(ObjectInfo { key, size, kind }).is_break() {
-                break;
+            let Some(key) = path.strip_prefix(walk.start).unwrap_or(path).to_str() else { continue };
+            if (walk.visit)(ObjectInfo { key, size, kind }).is_break() {
+                return Ok(ControlFlow::Break(()));
             }
         }
-        Ok(())
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Visits what lies below a link to a folder, unless that holds the link itself: such circles hold nothing new.
+    fn list_linked(&self, link: &Path, walk: &mut Walk<'_>) -> Result<ControlFlow<()>> {
+        let failed = |error: io::Error| io_error(&format!("could not look at {}", link.display()), error);
+        let target = link.canonicalize().map_err(failed)?;
+        let place = link.parent().unwrap_or(link).canonicalize().map_err(failed)?;
+        walk.followed.push(place);
+        let circle = walk.followed.iter().any(|place| place.starts_with(&target));
+        let flow = if circle { Ok(ControlFlow::Continue(())) } else { self.list_folder(link, walk) };
+        walk.followed.pop();
+        flow
     }
 
     /// Returns what a directory entry is, links looked through, and its size.
@@ -237,7 +324,9 @@ impl LocalStore {
         let failed = |error: io::Error| io_error(&format!("could not list {}", path.display()), error);
         let entries = match std::fs::read_dir(&path) {
             Ok(entries) => entries,
-            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(Vec::new()),
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                return Ok(Vec::new());
+            }
             Err(error) => return Err(failed(error)),
         };
         let mut children = Vec::new();
@@ -319,6 +408,43 @@ mod tests {
         for key in ["x/c/out", "x/c/dangling", "../secret"] {
             assert_eq!(store.get(key, 100, &mut buffer).unwrap_err().kind(), ErrorKind::Unreadable, "{key}");
         }
+    }
+
+    fn listed(store: &LocalStore, prefix: &str) -> Result<Vec<(String, ObjectKind)>> {
+        let mut keys = Vec::new();
+        store.list_while(prefix, &mut |object| {
+            keys.push((object.key.to_owned(), object.kind));
+            ControlFlow::Continue(())
+        })?;
+        keys.sort_by(|a, b| a.0.cmp(&b.0));
+        Ok(keys)
+    }
+
+    #[test]
+    fn listings_enter_linked_directories_inside_and_none_outside() {
+        let (folder, store) = store();
+        symlink("../x/c", store.root().join("x/linked")).unwrap();
+        symlink(folder.path(), store.root().join("x/out")).unwrap();
+        symlink("nowhere", store.root().join("y")).unwrap();
+        let expected = [
+            ("c/0", ObjectKind::Regular),
+            ("linked/0", ObjectKind::Regular),
+            ("out", ObjectKind::OutsideLink),
+        ];
+        assert_eq!(listed(&store, "x").unwrap(), expected.map(|(key, kind)| (key.to_owned(), kind)));
+        assert_eq!(listed(&store, "absent").unwrap(), []);
+        assert_eq!(listed(&store, "y").unwrap_err().kind(), ErrorKind::Unreadable);
+    }
+
+    #[test]
+    fn listings_end_although_links_lead_in_circles() {
+        let (_folder, store) = store();
+        symlink(".", store.root().join("x/c/a")).unwrap();
+        symlink("../other", store.root().join("x/c/b")).unwrap();
+        std::fs::create_dir(store.root().join("x/other")).unwrap();
+        symlink("../c", store.root().join("x/other/back")).unwrap();
+        let keys: Vec<String> = listed(&store, "x").unwrap().into_iter().map(|(key, _)| key).collect();
+        assert_eq!(keys, ["c/0", "other/back/0"]);
     }
 
     #[test]

@@ -14,7 +14,9 @@ use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::http::HttpBuilder;
 use object_store::path::Path as ObjectPath;
-use object_store::{ClientConfigKey, ClientOptions, GetOptions, GetRange, ObjectStore, ObjectStoreExt as _, RetryConfig};
+use object_store::{
+    ClientConfigKey, ClientOptions, GetOptions, GetRange, ObjectStore, ObjectStoreExt as _, RetryConfig,
+};
 use tokio::runtime::Runtime;
 
 use super::any::{Child, ChildKind, ObjectInfo, ObjectKind, StoreOptions, too_large};
@@ -65,7 +67,9 @@ impl RemoteStore {
             .thread_name("zkit-remote")
             .enable_all()
             .build()
-            .map_err(|error| Error::new(ErrorKind::Unreadable, "could not start the network threads").with_source(error))?;
+            .map_err(|error| {
+                Error::new(ErrorKind::Unreadable, "could not start the network threads").with_source(error)
+            })?;
         Ok(Self { inner: Arc::new(Inner { store, prefix, place }), runtime, connector })
     }
 
@@ -91,7 +95,13 @@ impl RemoteStore {
     }
 
     /// Reads a range into `buffer` and waits; returns the object's size, or `None` if it is absent.
-    pub fn get_range_blocking(&self, key: &str, offset: u64, length: u64, buffer: &mut Vec<u8>) -> Result<Option<u64>> {
+    pub fn get_range_blocking(
+        &self,
+        key: &str,
+        offset: u64,
+        length: u64,
+        buffer: &mut Vec<u8>,
+    ) -> Result<Option<u64>> {
         buffer.clear();
         if length == 0 {
             return self.runtime.block_on(self.inner.size(key));
@@ -123,13 +133,25 @@ impl RemoteStore {
     }
 
     /// Calls `visit` for the objects below `prefix` until it breaks off.
-    pub fn list_while(&self, prefix: &str, visit: &mut dyn FnMut(ObjectInfo<'_>) -> ControlFlow<()>) -> Result<()> {
+    pub fn list_while(
+        &self,
+        prefix: &str,
+        visit: &mut dyn FnMut(ObjectInfo<'_>) -> ControlFlow<()>,
+    ) -> Result<()> {
+        self.check_listable()?;
         let path = self.inner.path(prefix)?;
         self.runtime.block_on(async {
             let mut objects = self.inner.store.list(Some(&path));
-            while let Some(object) = objects.try_next().await.map_err(|error| self.inner.error("list", prefix, &error))? {
-                let key = object.location.as_ref().strip_prefix(path.as_ref()).unwrap_or(object.location.as_ref());
-                let object = ObjectInfo { key: key.trim_start_matches('/'), size: object.size, kind: ObjectKind::Regular };
+            while let Some(object) =
+                objects.try_next().await.map_err(|error| self.inner.error("list", prefix, &error))?
+            {
+                let key =
+                    object.location.as_ref().strip_prefix(path.as_ref()).unwrap_or(object.location.as_ref());
+                let object = ObjectInfo {
+                    key: key.trim_start_matches('/'),
+                    size: object.size,
+                    kind: ObjectKind::Regular,
+                };
                 if visit(object).is_break() {
                     break;
                 }
@@ -140,16 +162,30 @@ impl RemoteStore {
 
     /// Returns the entries directly below `prefix`, sorted by name.
     pub fn children(&self, prefix: &str) -> Result<Vec<Child>> {
+        self.check_listable()?;
         let path = self.inner.path(prefix)?;
         let listed = self.runtime.block_on(self.inner.store.list_with_delimiter(Some(&path)));
         let listed = listed.map_err(|error| self.inner.error("list", prefix, &error))?;
         let name_of = |path: &ObjectPath| path.filename().map(str::to_owned);
-        let directories = listed.common_prefixes.iter().filter_map(name_of).map(|name| Child { name, kind: ChildKind::Directory });
+        let directories = listed
+            .common_prefixes
+            .iter()
+            .filter_map(name_of)
+            .map(|name| Child { name, kind: ChildKind::Directory });
         let objects = listed.objects.iter().filter_map(|object| name_of(&object.location));
         let objects = objects.map(|name| Child { name, kind: ChildKind::Object(ObjectKind::Regular) });
         let mut children: Vec<Child> = directories.chain(objects).collect();
         children.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         Ok(children)
+    }
+
+    /// Refuses to list a web server: few speak WebDAV, and asking the others takes seconds of retries.
+    fn check_listable(&self) -> Result<()> {
+        if self.place().starts_with("http") {
+            let message = format!("could not list {}: web servers have no listing", self.place());
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        Ok(())
     }
 }
 
@@ -157,7 +193,8 @@ impl Inner {
     fn path(&self, key: &str) -> Result<ObjectPath> {
         let text = format!("{}/{key}", self.prefix);
         ObjectPath::parse(text.trim_matches('/')).map_err(|error| {
-            Error::new(ErrorKind::Unreadable, format!("`{key}` is not a key that an object store can have")).with_source(error)
+            Error::new(ErrorKind::Unreadable, format!("`{key}` is not a key that an object store can have"))
+                .with_source(error)
         })
     }
 
@@ -182,7 +219,13 @@ impl Inner {
         }
     }
 
-    async fn get_range(&self, key: &str, range: GetRange, length: u64, buffer: &mut Vec<u8>) -> Result<Option<u64>> {
+    async fn get_range(
+        &self,
+        key: &str,
+        range: GetRange,
+        length: u64,
+        buffer: &mut Vec<u8>,
+    ) -> Result<Option<u64>> {
         let path = self.path(key)?;
         let options = GetOptions { range: Some(range), ..GetOptions::default() };
         let result = match self.store.get_opts(&path, options).await {
@@ -192,7 +235,8 @@ impl Inner {
         };
         let size = result.meta.size;
         if result.range.end - result.range.start > length {
-            let message = format!("could not read a part of `{key}` in {}: the server ignores ranges", self.place);
+            let message =
+                format!("could not read a part of `{key}` in {}: the server ignores ranges", self.place);
             return Err(Error::new(ErrorKind::Unreadable, message));
         }
         let bytes = result.bytes().await.map_err(|error| self.error("read a part of", key, &error))?;
@@ -206,9 +250,10 @@ impl Inner {
         let (kind, hint) = match error {
             Cause::NotFound { .. } => (ErrorKind::Absent, None),
             Cause::NotImplemented { .. } | Cause::NotSupported { .. } => (ErrorKind::Unsupported, None),
-            Cause::PermissionDenied { .. } | Cause::Unauthenticated { .. } => {
-                (ErrorKind::Unreadable, Some("check the credentials, or pass --anonymous for a public bucket"))
-            }
+            Cause::PermissionDenied { .. } | Cause::Unauthenticated { .. } => (
+                ErrorKind::Unreadable,
+                Some("check the credentials, or pass --anonymous for a public bucket"),
+            ),
             _ => (ErrorKind::Unreadable, None),
         };
         let what = if key.is_empty() { self.place.clone() } else { format!("`{key}` in {}", self.place) };
@@ -237,12 +282,20 @@ impl From<&object_store::Error> for Redacted {
     }
 }
 
-fn build(scheme: Scheme, url: &url::Url, options: &StoreOptions, connector: &CountingConnector) -> object_store::Result<Box<dyn ObjectStore>> {
+fn build(
+    scheme: Scheme,
+    url: &url::Url,
+    options: &StoreOptions,
+    connector: &CountingConnector,
+) -> object_store::Result<Box<dyn ObjectStore>> {
     let retry = RetryConfig { max_retries: 5, retry_timeout: options.timeout * 3, ..RetryConfig::default() };
-    let mut client = ClientOptions::new().with_timeout(options.timeout).with_connect_timeout(options.timeout.min(Duration::from_secs(10)));
+    let mut client = ClientOptions::new()
+        .with_timeout(options.timeout)
+        .with_connect_timeout(options.timeout.min(Duration::from_secs(10)));
     for (key, value) in settings(options) {
         // `AWS_ALLOW_HTTP` and its like mean the client's `allow_http`
-        let plain = ["aws_", "google_", "azure_"].iter().find_map(|prefix| key.strip_prefix(prefix)).unwrap_or(&key);
+        let plain =
+            ["aws_", "google_", "azure_"].iter().find_map(|prefix| key.strip_prefix(prefix)).unwrap_or(&key);
         if let Ok(key) = plain.parse::<ClientConfigKey>() {
             client = client.with_config(key, value);
         }
@@ -255,22 +308,30 @@ fn build(scheme: Scheme, url: &url::Url, options: &StoreOptions, connector: &Cou
     Ok(match scheme {
         Scheme::S3 => {
             let builder = AmazonS3Builder::new().with_url(base).with_client_options(client).with_retry(retry);
-            let builder = builder.with_http_connector(connector.clone()).with_skip_signature(options.anonymous);
-            let known = settings(options).filter_map(|(key, value)| Some((key.parse::<AmazonS3ConfigKey>().ok()?, value)));
+            let builder =
+                builder.with_http_connector(connector.clone()).with_skip_signature(options.anonymous);
+            let known = settings(options)
+                .filter_map(|(key, value)| Some((key.parse::<AmazonS3ConfigKey>().ok()?, value)));
             let known = known.filter(|(key, _)| !matches!(key, AmazonS3ConfigKey::Client(_)));
             Box::new(known.fold(builder, |builder, (key, value)| builder.with_config(key, value)).build()?)
         }
         Scheme::Gcs => {
-            let builder = GoogleCloudStorageBuilder::new().with_url(base).with_client_options(client).with_retry(retry);
-            let builder = builder.with_http_connector(connector.clone()).with_skip_signature(options.anonymous);
-            let known = settings(options).filter_map(|(key, value)| Some((key.parse::<GoogleConfigKey>().ok()?, value)));
+            let builder =
+                GoogleCloudStorageBuilder::new().with_url(base).with_client_options(client).with_retry(retry);
+            let builder =
+                builder.with_http_connector(connector.clone()).with_skip_signature(options.anonymous);
+            let known = settings(options)
+                .filter_map(|(key, value)| Some((key.parse::<GoogleConfigKey>().ok()?, value)));
             let known = known.filter(|(key, _)| !matches!(key, GoogleConfigKey::Client(_)));
             Box::new(known.fold(builder, |builder, (key, value)| builder.with_config(key, value)).build()?)
         }
         Scheme::Azure => {
-            let builder = MicrosoftAzureBuilder::new().with_url(base).with_client_options(client).with_retry(retry);
-            let builder = builder.with_http_connector(connector.clone()).with_skip_signature(options.anonymous);
-            let known = settings(options).filter_map(|(key, value)| Some((key.parse::<AzureConfigKey>().ok()?, value)));
+            let builder =
+                MicrosoftAzureBuilder::new().with_url(base).with_client_options(client).with_retry(retry);
+            let builder =
+                builder.with_http_connector(connector.clone()).with_skip_signature(options.anonymous);
+            let known = settings(options)
+                .filter_map(|(key, value)| Some((key.parse::<AzureConfigKey>().ok()?, value)));
             let known = known.filter(|(key, _)| !matches!(key, AzureConfigKey::Client(_)));
             Box::new(known.fold(builder, |builder, (key, value)| builder.with_config(key, value)).build()?)
         }
@@ -285,7 +346,11 @@ fn build(scheme: Scheme, url: &url::Url, options: &StoreOptions, connector: &Cou
 
 /// Returns the environment's settings, then the caller's, with keys in lower case as object_store parses them.
 fn settings(options: &StoreOptions) -> impl Iterator<Item = (String, &str)> {
-    options.environment.iter().chain(&options.options).map(|(key, value)| (key.to_ascii_lowercase(), value.as_str()))
+    options
+        .environment
+        .iter()
+        .chain(&options.options)
+        .map(|(key, value)| (key.to_ascii_lowercase(), value.as_str()))
 }
 
 fn percent_decode(path: &str) -> String {
@@ -293,7 +358,9 @@ fn percent_decode(path: &str) -> String {
     let mut rest = path.as_bytes();
     while let Some((&byte, tail)) = rest.split_first() {
         let hex = (byte == b'%').then(|| tail.get(..2)).flatten();
-        let value = hex.and_then(|hex| std::str::from_utf8(hex).ok()).and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        let value = hex
+            .and_then(|hex| std::str::from_utf8(hex).ok())
+            .and_then(|hex| u8::from_str_radix(hex, 16).ok());
         bytes.push(value.unwrap_or(byte));
         rest = if value.is_some() { &tail[2..] } else { tail };
     }

@@ -20,7 +20,8 @@ impl LocalWriter {
     /// Opens an existing directory for writing.
     pub fn open(root: &Path) -> Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let directory = rustix::fs::openat(CWD, root, flags, Mode::empty()).map_err(|error| write_error(root, "open", error.into()))?;
+        let directory = rustix::fs::openat(CWD, root, flags, Mode::empty())
+            .map_err(|error| write_error(root, "open", error.into()))?;
         Ok(Self { root: root.to_owned(), directory })
     }
 
@@ -56,11 +57,16 @@ impl LocalWriter {
 /// Returns the error of a failed write, with what helps against it.
 pub(crate) fn write_error(path: &Path, doing: &str, error: io::Error) -> Error {
     let hint = match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Some("free some space, or name a destination on a larger disk"),
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Some("name a destination that you may write to"),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            Some("free some space, or name a destination on a larger disk")
+        }
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            Some("name a destination that you may write to")
+        }
         _ => None,
     };
-    let made = Error::new(ErrorKind::Unwritable, format!("could not {doing} {}", path.display())).with_source(error);
+    let made =
+        Error::new(ErrorKind::Unwritable, format!("could not {doing} {}", path.display())).with_source(error);
     match hint {
         Some(hint) => made.with_hint(hint),
         None => made,

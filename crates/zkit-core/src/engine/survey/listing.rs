@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::event::Observer;
 use crate::grid::ChunkSet;
 use crate::hierarchy::ArrayNode;
-use crate::metadata::Defect;
+use crate::metadata::{ChunkKeys, Defect};
 use crate::store::{ObjectInfo, ObjectKind, Store};
 
 /// Keys that defects name; of the rest they say how many there are.
@@ -168,19 +168,27 @@ impl<'a> Builder<'a> {
         let metadata = &self.array.metadata;
         let Some(index) = metadata.chunk_keys.parse_key(object.key, metadata.grid.rank()) else {
             let name = object.key.rsplit('/').next().unwrap_or(object.key);
-            if !METADATA_NAMES.contains(&name) {
+            if object.kind != ObjectKind::Regular && may_hold_chunks(&metadata.chunk_keys, object.key) {
+                self.unreadable(object);
+            } else if !METADATA_NAMES.contains(&name) {
                 self.listing.foreign.add(object.key);
             }
             return;
         };
+        match (object.kind, metadata.grid.position_of(&index)) {
+            (ObjectKind::Regular, Some(position)) => {
+                self.chunk(object.key, StoredChunk { position, bytes: object.size });
+            }
+            (ObjectKind::Regular, None) => self.listing.orphans.add(object.key),
+            _ => self.unreadable(object),
+        }
+    }
+
+    fn unreadable(&mut self, object: ObjectInfo<'_>) {
         match object.kind {
-            ObjectKind::Regular => match metadata.grid.position_of(&index) {
-                Some(position) => self.chunk(object.key, StoredChunk { position, bytes: object.size }),
-                None => self.listing.orphans.add(object.key),
-            },
             ObjectKind::DanglingLink => self.dangling.add(object.key),
             ObjectKind::OutsideLink => self.outside.add(object.key),
-            ObjectKind::Special => self.special.add(object.key),
+            ObjectKind::Special | ObjectKind::Regular => self.special.add(object.key),
         }
     }
 
@@ -216,6 +224,18 @@ impl<'a> Builder<'a> {
             ),
         ];
         Listed { listing: self.listing, defects: defects.into_iter().flatten().collect(), unreadable }
+    }
+}
+
+/// Returns whether chunks may lie below a key: it is a directory between an array and its chunks.
+fn may_hold_chunks(chunk_keys: &ChunkKeys, key: &str) -> bool {
+    let numbers = |key: &str| {
+        key.split('/').all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    match chunk_keys {
+        ChunkKeys::Default('/') => key == "c" || key.strip_prefix("c/").is_some_and(numbers),
+        ChunkKeys::V2('/') => numbers(key),
+        ChunkKeys::Default(_) | ChunkKeys::V2(_) => false,
     }
 }
 
