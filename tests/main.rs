@@ -8,6 +8,7 @@ mod fixtures;
 mod imports;
 mod inspect;
 mod modules;
+mod readme;
 mod recompress;
 mod shell;
 mod text;

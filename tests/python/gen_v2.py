@@ -106,14 +106,17 @@ def v2_compressors(root):
         compressor=numcodecs.Blosc("lz4", 5, blosc.SHUFFLE),
     )
     v2(root / "blosc_level_0", weather(), compressor=numcodecs.Blosc("lz4", 0))
+    delta = {"id": lzma.FILTER_DELTA, "dist": 4}
+    sized = {"dict_size": 1 << 16, "lc": 2, "lp": 1, "pb": 1}
     lzmas = {
         "xz": {},
         "alone": {"format": lzma.FORMAT_ALONE},
         "crc64": {"check": lzma.CHECK_CRC64},
-        "raw_delta": {
-            "format": lzma.FORMAT_RAW,
-            "filters": [{"id": lzma.FILTER_DELTA, "dist": 4}, {"id": lzma.FILTER_LZMA2, "preset": 1}],
-        },
+        "sha256": {"check": lzma.CHECK_SHA256, "preset": 1},
+        "xz_delta": {"filters": [delta, {"id": lzma.FILTER_LZMA2, "preset": 1}]},
+        "raw_delta": {"format": lzma.FORMAT_RAW, "filters": [delta, {"id": lzma.FILTER_LZMA2, "preset": 1}]},
+        "raw_sized": {"format": lzma.FORMAT_RAW, "filters": [{"id": lzma.FILTER_LZMA2, **sized}]},
+        "raw_lzma1": {"format": lzma.FORMAT_RAW, "filters": [{"id": lzma.FILTER_LZMA1, **sized}]},
     }
     others = {
         "none": None,
@@ -123,6 +126,7 @@ def v2_compressors(root):
         "gzip": numcodecs.GZip(6),
         "bz2": numcodecs.BZ2(5),
         "lz4": numcodecs.LZ4(),
+        "base64": numcodecs.Base64(),
         **{f"lzma_{k}": numcodecs.LZMA(**v) for k, v in lzmas.items()},
     }
     for label, compressor in others.items():
@@ -314,14 +318,21 @@ def v2_filters(root):
         "astype_f4_f8": (weather(SHAPE, "<f8"), [numcodecs.AsType("<f4", "<f8")]),
         "astype_i2_i4": (i4, [numcodecs.AsType("<i2", "<i4")]),
         "astype_i4_f4": (f4, [numcodecs.AsType("<i4", "<f4")]),
+        "astype_f8_f2": (weather(SHAPE, "<f8"), [numcodecs.AsType("<f2", "<f8")]),
+        "astype_be_f4": (f4, [numcodecs.AsType(">f4", "<f4")]),
         "packbits": (bools, [numcodecs.PackBits()]),
         "bitround_f4": (f4 / 7, [numcodecs.BitRound(6)]),
         "bitround_f8": (weather(SHAPE, "<f8") / 7, [numcodecs.BitRound(12)]),
         "fletcher32": (f4, [numcodecs.Fletcher32()]),
-        "adler32": (f4, [numcodecs.Adler32()]),
-        "crc32": (f4, [numcodecs.CRC32()]),
-        "crc32c": (f4, [numcodecs.checksum32.CRC32C()]),
-        "crc32_at_end": (f4, [numcodecs.CRC32(location="end")]),
+        "fletcher32_odd": (weather(SHAPE, "|u1"), [numcodecs.Fletcher32()]),
+        "jenkins": (f4, [numcodecs.checksum32.JenkinsLookup3()]),
+        "jenkins_seeded": (weather(SHAPE, "|u1"), [numcodecs.checksum32.JenkinsLookup3(initval=1_000_003)]),
+        **{
+            f"{checksum.codec_id}_{location or 'usual'}": (f4, [checksum(location=location) if location else checksum()])
+            for checksum in (numcodecs.Adler32, numcodecs.CRC32, numcodecs.checksum32.CRC32C)
+            for location in (None, "start", "end")
+        },
+        "base64": (i2, [numcodecs.Base64()]),
         "delta_then_shuffle": (i4, [numcodecs.Delta("<i4"), numcodecs.Shuffle(4)]),
         "scale_then_delta": (
             weather(SHAPE, "<f8") / 10,

@@ -95,7 +95,14 @@ def v3_numcodecs(root):
         "astype": (f8, {"filters": [named.AsType(encode_dtype="<f4", decode_dtype="<f8")]}),
         "packbits": (bools, {"filters": [named.PackBits()]}),
         "crc32": (f4, {"compressors": [named.CRC32()]}),
+        "crc32_end": (f4, {"compressors": [named.CRC32(location="end")]}),
+        "crc32c": (f4, {"compressors": [named.CRC32C()]}),
         "adler32": (f4, {"compressors": [named.Adler32()]}),
+        "jenkins": (f4, {"compressors": [named.JenkinsLookup3()]}),
+        "bitround_big": (
+            f4 / 7,
+            {"filters": [named.BitRound(keepbits=6)], "serializer": BytesCodec(endian="big")},
+        ),
         "fletcher32": (f4, {"compressors": [named.Fletcher32()]}),
     }
     for name, (values, chain) in cases.items():
@@ -217,6 +224,15 @@ def v3_sharding(root):
         chunks=(12, 8),
         filters=[TransposeCodec(order=(1, 0))],
         serializer=ShardingCodec(chunk_shape=(4, 4), codecs=inner["zstd"]),
+    )
+    # the order of a transpose in front moves what inner chunks divide
+    v3(
+        root,
+        "transposed_oblong",
+        weather((24, 6, 5), "i2"),
+        chunks=(12, 3, 5),
+        filters=[TransposeCodec(order=(1, 2, 0))],
+        serializer=ShardingCodec(chunk_shape=(3, 5, 4), codecs=inner["zstd"]),
     )
     v3(
         root,

@@ -1,9 +1,10 @@
-//! What cargo cannot do: the whole test run, the side-by-side with other tools, the corpus, fuzz seeds.
+//! What cargo cannot do: the demonstration, the whole test run, the side-by-side with other tools, the corpus, fuzz seeds.
 //!
 //! `cargo xtask` prints the commands. Each lives in its own file; running a child process lives in [`process`].
 
 mod bench;
 mod corpus;
+mod demo;
 mod fuzz_seeds;
 mod process;
 mod test;
@@ -16,6 +17,7 @@ use anyhow::{Result, bail};
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
+  demo                           zkit at work on a real store: inspected, recompressed, proven equal
   test [pytest arguments]        everything: formatting, clippy, all Rust tests, and the checks by other readers
                                  (zarr-python, xarray, tensorstore, an S3 server) in a virtual environment of its own
   bench [--peers DIR] [options]  zkit beside zarrs_reencode, tensorstore, zarr-python and xarray, as a Markdown table;
@@ -41,6 +43,7 @@ fn run(mut arguments: Vec<String>) -> Result<()> {
     }
     let command = arguments.remove(0);
     match command.as_str() {
+        "demo" => demo::run(),
         "test" => test::run(&arguments),
         "bench" => bench::run(&arguments),
         "corpus" => corpus::run(&arguments),

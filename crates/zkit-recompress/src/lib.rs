@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 use zkit_cli::args::{ResourceArgs, SelectArgs, StoreArgs};
 use zkit_cli::{Command, Exit, Shell};
-use zkit_core::engine::{self, Resources, SurveyDepth, Verified};
+use zkit_core::engine::{self, Estimate, Resources, SurveyDepth, Verified};
 use zkit_core::error::{Error, ErrorKind};
 use zkit_core::event::Event;
 use zkit_core::hierarchy::{ArrayNode, Hierarchy};
@@ -101,6 +101,16 @@ enum ConsolidateArg {
     Never,
 }
 
+impl From<ConsolidateArg> for Consolidate {
+    fn from(argument: ConsolidateArg) -> Self {
+        match argument {
+            ConsolidateArg::Auto => Self::Auto,
+            ConsolidateArg::Always => Self::Always,
+            ConsolidateArg::Never => Self::Never,
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum VerifyArg {
     None,
@@ -138,8 +148,12 @@ impl Command for Recompress {
         };
         let plan = make_plan(args, &source, store, resources, shell)?;
         if args.dry_run {
-            let space = space(args, &plan)?;
-            output::emit_plan(shell, args, &source, &plan, space)?;
+            let costs = Costs {
+                absent_bytes: engine::absent_bytes(&plan)?,
+                free_bytes: publish::free_bytes(&args.destination),
+                estimate: engine::estimate_copy(&plan, store, shell.cancel())?,
+            };
+            output::emit_plan(shell, args, &source, &plan, &costs)?;
             return Ok(Exit::Done);
         }
         let existing = confirm_overwrite(args, shell)?;
@@ -255,27 +269,24 @@ fn confirm_overwrite(args: &RecompressArgs, shell: &Shell) -> anyhow::Result<Exi
     Ok(Existing::Replace)
 }
 
-/// Disk space for what a plan must write and cannot compress away.
-struct Space {
+/// What a plan costs beside its own totals.
+struct Costs {
+    /// Disk space of chunks that the source leaves out and the copy cannot.
     absent_bytes: u64,
+    /// Free disk space at the destination.
     free_bytes: Option<u64>,
-}
-
-fn space(args: &RecompressArgs, plan: &CopyPlan) -> Result<Space, Error> {
-    Ok(Space {
-        absent_bytes: engine::absent_bytes(plan)?,
-        free_bytes: publish::free_bytes(&args.destination),
-    })
+    /// Sizes and time, from a sample.
+    estimate: Option<Estimate>,
 }
 
 fn check_space(args: &RecompressArgs, plan: &CopyPlan) -> Result<(), Error> {
-    let space = space(args, plan)?;
-    match space.free_bytes {
-        Some(free) if space.absent_bytes > free => {
+    let absent_bytes = engine::absent_bytes(plan)?;
+    match publish::free_bytes(&args.destination) {
+        Some(free) if absent_bytes > free => {
             let message = format!(
                 "{} absent chunks must be written, as the copy cannot say their fill value: {} on disk, {} are free at {}",
                 zkit_report::format::count(plan.totals.absent_written),
-                Bytes(space.absent_bytes),
+                Bytes(absent_bytes),
                 Bytes(free),
                 args.destination.display()
             );
@@ -300,12 +311,7 @@ fn write(
     let writer = partial.writer()?;
     observer.event(Event::Phase("copying"));
     engine::run_copy(plan, store, writer, resources.memory_bytes, observer, shell.cancel())?;
-    let consolidate = match args.consolidate {
-        ConsolidateArg::Auto => Consolidate::Auto,
-        ConsolidateArg::Always => Consolidate::Always,
-        ConsolidateArg::Never => Consolidate::Never,
-    };
-    for (key, document) in publish::metadata_documents(plan, source, consolidate) {
+    for (key, document) in publish::metadata_documents(plan, source, args.consolidate.into()) {
         let text = document.to_pretty();
         writer.put(&key, text.as_bytes())?;
         observer.meter().objects_written.add(1);

@@ -5,9 +5,10 @@ use zkit_cli::Shell;
 use zkit_core::hierarchy::Hierarchy;
 use zkit_core::metadata::CodecSpec;
 use zkit_core::plan::{ArrayCopy, CopyPlan, Strategy, Totals};
+use zkit_core::publish::metadata_documents;
 use zkit_report::{Column, Document, Facts, Table, format};
 
-use crate::{Done, RecompressArgs, Space, VerifyArg};
+use crate::{Costs, Done, RecompressArgs, VerifyArg};
 
 /// The JSON of a finished run, version 1.
 #[derive(Debug, Serialize)]
@@ -74,7 +75,14 @@ struct PlanOutput {
     jobs: usize,
     #[serde(flatten)]
     totals: Totals,
+    /// Chunks and metadata documents.
+    objects_written: u64,
     absent_bytes: u64,
+    /// From a sample of chunks: the whole copy's encoded bytes, and the seconds without writing and verifying.
+    estimated_bytes_encoded: Option<u64>,
+    estimated_seconds: Option<f64>,
+    scratch_bytes: u64,
+    requests: u64,
     free_bytes: Option<u64>,
     arrays: Vec<ArrayOutput>,
 }
@@ -105,8 +113,9 @@ pub(crate) fn emit_plan(
     args: &RecompressArgs,
     source: &Hierarchy,
     plan: &CopyPlan,
-    space: Space,
+    costs: &Costs,
 ) -> anyhow::Result<()> {
+    let documents = metadata_documents(plan, source, args.consolidate.into());
     let output = PlanOutput {
         schema_version: 1,
         dry_run: true,
@@ -115,8 +124,13 @@ pub(crate) fn emit_plan(
         units: plan.units.len(),
         jobs: plan.jobs,
         totals: plan.totals,
-        absent_bytes: space.absent_bytes,
-        free_bytes: space.free_bytes,
+        objects_written: plan.totals.chunks_written + documents.len() as u64,
+        absent_bytes: costs.absent_bytes,
+        estimated_bytes_encoded: costs.estimate.map(|estimate| estimate.bytes_encoded),
+        estimated_seconds: costs.estimate.map(|estimate| estimate.time.as_secs_f64()),
+        scratch_bytes: 0,
+        requests: if args.source.local_path().is_some() { 0 } else { plan.totals.chunks_read },
+        free_bytes: costs.free_bytes,
         arrays: plan.arrays.iter().map(array_output).collect(),
     };
     let mut facts = Facts::new();
@@ -131,14 +145,25 @@ pub(crate) fn emit_plan(
         ),
     );
     facts.fact("to decode", format::bytes(plan.totals.bytes_decoded));
-    facts.fact("to write", format::counted(plan.totals.objects_written, "object", "objects"));
+    facts.fact("to write", format::counted(output.objects_written, "object", "objects"));
+    if let Some(estimate) = &costs.estimate {
+        let sample = format::counted(estimate.sampled_chunks, "sampled chunk", "sampled chunks");
+        facts.fact(
+            "about",
+            format!("{} in the copy, going by {sample}", format::bytes(estimate.bytes_encoded)),
+        );
+        facts.fact(
+            "time",
+            format!("about {}, and what writing and verifying take", format::duration(estimate.time)),
+        );
+    }
     if plan.totals.absent_written > 0 {
         facts.fact(
             "of these",
             format!(
                 "{} that the source leaves out, {} on disk",
                 format::counted(plan.totals.absent_written, "chunk", "chunks"),
-                format::bytes(space.absent_bytes)
+                format::bytes(costs.absent_bytes)
             ),
         );
     }
@@ -151,7 +176,7 @@ pub(crate) fn emit_plan(
         ),
     );
     facts.fact("units", format::count(plan.units.len() as u64));
-    if let Some(free) = space.free_bytes {
+    if let Some(free) = costs.free_bytes {
         facts.fact("free space", format::bytes(free));
     }
     let mut document = Document::new();

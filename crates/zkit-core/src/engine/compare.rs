@@ -1,6 +1,6 @@
 //! Whether two arrays hold the same values, and where they first differ.
 
-use super::digest::{chunk_bytes, slabs};
+use super::digest::{footprint, slabs, split_unwritten};
 use super::lanes::{self, Lane, Resources};
 use crate::cancel::Cancel;
 use crate::error::Result;
@@ -9,6 +9,9 @@ use crate::grid::{Region, unravel};
 use crate::hierarchy::ArrayNode;
 use crate::read::{ArrayReader, ReadContext, read_slab};
 use crate::store::Store;
+
+/// Beyond this size, arrays without a single chunk are compared by their fill values: templates claim petabytes.
+const LARGE_UNWRITTEN_BYTES: u64 = 1 << 20;
 
 /// Two arrays of the same shape and data type.
 #[derive(Debug, Clone, Copy)]
@@ -50,7 +53,7 @@ pub fn compare(
     lanes::run(
         pairs,
         resources,
-        |pair| chunk_bytes(pair.left).max(chunk_bytes(pair.right)),
+        |pair| footprint(pair.left).max(footprint(pair.right)),
         |pair, lane| {
             let difference = compare_one(stores, pair, lane, observer, cancel);
             meter.arrays_done.add(1);
@@ -66,6 +69,12 @@ fn compare_one(
     observer: &dyn Observer,
     cancel: &Cancel,
 ) -> Result<Option<Difference>> {
+    if holds_fill_alone(stores.0, pair.left)? && holds_fill_alone(stores.1, pair.right)? {
+        let fill = |node: &ArrayNode| node.metadata.fill_value.element(&node.metadata.data_type);
+        if fill(pair.left).is_some() && fill(pair.left) == fill(pair.right) {
+            return Ok(None);
+        }
+    }
     let left = ArrayReader::new(stores.0, pair.left, lane.chunk_bytes)?;
     let right = ArrayReader::new(stores.1, pair.right, lane.chunk_bytes)?;
     let context = ReadContext { pool: lane.pool, cancel, meter: observer.meter() };
@@ -96,6 +105,11 @@ fn compare_one(
         }
     }
     Ok(None)
+}
+
+fn holds_fill_alone(store: &Store, array: &ArrayNode) -> Result<bool> {
+    let (written, _) = split_unwritten(store, vec![array], LARGE_UNWRITTEN_BYTES)?;
+    Ok(written.is_empty())
 }
 
 fn elements(reader: &ArrayReader<'_>, slab: &Region, context: ReadContext<'_>) -> Result<Vec<Vec<u8>>> {

@@ -4,8 +4,9 @@ use std::sync::mpsc;
 
 use sha2::{Digest as _, Sha256};
 
-use super::lanes::{self, Lane, Resources};
+use super::lanes::{self, Footprint, Lane, Resources};
 use crate::cancel::Cancel;
+use crate::codec::partial_decode;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Observer;
 use crate::grid::Region;
@@ -41,7 +42,7 @@ pub fn digest(
     lanes::run(
         arrays,
         resources,
-        |array| chunk_bytes(array),
+        |array| footprint(array),
         |array, lane| {
             let digest = digest_one(store, array, lane, observer, cancel);
             meter.arrays_done.add(1);
@@ -50,15 +51,19 @@ pub fn digest(
     )
 }
 
-/// Returns the decoded bytes of an array's largest chunk, as far as metadata tells.
-pub(super) fn chunk_bytes(array: &ArrayNode) -> u64 {
+/// Returns what reading an array takes, as far as metadata tells.
+pub(super) fn footprint(array: &ArrayNode) -> Footprint {
     let metadata = &array.metadata;
     let inside = metadata.decoded_bytes().unwrap_or(u64::MAX);
-    metadata.chunk_decoded_bytes().map(|bytes| bytes.min(inside)).unwrap_or_else(|| {
-        crate::grid::product(&metadata.grid.largest_chunk_shape())
-            .unwrap_or(u64::MAX)
-            .saturating_mul(VARIABLE_ITEM_ESTIMATE)
-    })
+    let Some(chunk_bytes) = metadata.chunk_decoded_bytes().map(|bytes| bytes.min(inside)) else {
+        let elements = crate::grid::product(&metadata.grid.largest_chunk_shape()).unwrap_or(u64::MAX);
+        return Footprint::whole(elements.saturating_mul(VARIABLE_ITEM_ESTIMATE));
+    };
+    if partial_decode(&metadata.codecs).is_some() {
+        Footprint::in_parts(chunk_bytes)
+    } else {
+        Footprint::whole(chunk_bytes)
+    }
 }
 
 /// Returns the arrays that are worth digesting, and those of more than `large_bytes` without a single chunk.

@@ -5,6 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::error::{Error, ErrorKind, Result};
 
+/// Quarters of a slab in memory at once: a slab that is visited, one that is filled, and its parts on their way.
+const SLAB_QUARTERS_ALIVE: u64 = 9;
+
 /// How much a run may take.
 #[derive(Debug, Clone, Copy)]
 pub struct Resources {
@@ -14,10 +17,39 @@ pub struct Resources {
     pub jobs: usize,
 }
 
+/// What working on one item takes, as far as metadata tells.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Footprint {
+    /// Decoded bytes of the largest chunk.
+    pub(super) chunk_bytes: u64,
+    /// What a decoding thread holds of it at once.
+    pub(super) thread_bytes: u64,
+}
+
+impl Footprint {
+    /// A chunk that is held encoded, decoded and, for parts, once more.
+    pub(super) fn whole(chunk_bytes: u64) -> Self {
+        Self { chunk_bytes, thread_bytes: chunk_bytes.saturating_mul(3) }
+    }
+
+    /// What two items take, one after the other.
+    pub(super) fn max(self, other: Self) -> Self {
+        Self {
+            chunk_bytes: self.chunk_bytes.max(other.chunk_bytes),
+            thread_bytes: self.thread_bytes.max(other.thread_bytes),
+        }
+    }
+
+    /// A chunk of which only parts are decoded: it is held encoded, with a little of what it decodes to.
+    pub(super) fn in_parts(chunk_bytes: u64) -> Self {
+        Self { chunk_bytes, thread_bytes: chunk_bytes.saturating_add(chunk_bytes / 4) }
+    }
+}
+
 /// What one array may take while it is worked on.
 pub(super) struct Lane<'a> {
     pub(super) pool: &'a rayon::ThreadPool,
-    /// Bytes of one slab; three may be alive at once.
+    /// Bytes of one slab; more than two may be alive at once.
     pub(super) slab_bytes: u64,
     /// Decoded bytes that one chunk may have.
     pub(super) chunk_bytes: u64,
@@ -25,16 +57,16 @@ pub(super) struct Lane<'a> {
 
 /// Runs `work` on every item; results are in the order of `items`.
 ///
-/// Items whose chunks (`chunk_bytes` decoded) are small share the pool, one plain thread each up to the number of
+/// Items whose chunks are small share the pool, one plain thread each up to the number of
 /// jobs. The others run one by one afterwards, on as many threads as their chunks leave room for.
 pub(super) fn run<T: Sync, R: Send>(
     items: &[T],
     resources: Resources,
-    chunk_bytes: impl Fn(&T) -> u64,
+    footprint: impl Fn(&T) -> Footprint,
     work: impl Fn(&T, &Lane<'_>) -> R + Sync,
 ) -> Result<Vec<R>> {
     let jobs = resources.jobs.max(1);
-    // a decoding thread holds a chunk encoded, decoded and, for parts, once more
+    let chunk_bytes = |item: &T| footprint(item).chunk_bytes;
     let shared_limit = resources.memory_bytes / (8 * jobs as u64);
     let (mut shared, alone): (Vec<usize>, Vec<usize>) =
         (0..items.len()).partition(|&at| chunk_bytes(&items[at]) <= shared_limit);
@@ -66,14 +98,14 @@ pub(super) fn run<T: Sync, R: Send>(
         });
     }
     for at in alone {
-        let chunk = chunk_bytes(&items[at]).max(1);
-        let threads = usize::try_from(resources.memory_bytes / 2 / chunk.saturating_mul(3))
-            .unwrap_or(jobs)
-            .clamp(1, jobs);
+        let thread_bytes = footprint(&items[at]).thread_bytes.max(1);
+        let threads = usize::try_from(resources.memory_bytes / 2 / thread_bytes).unwrap_or(jobs).clamp(1, jobs);
         let pool = pool(threads)?;
+        // what threads leave is for slabs: the fewer there are, the less is decoded again for each
+        let left = resources.memory_bytes.saturating_sub(thread_bytes.saturating_mul(threads as u64));
         let lane = Lane {
             pool: &pool,
-            slab_bytes: resources.memory_bytes / 8,
+            slab_bytes: (left / SLAB_QUARTERS_ALIVE * 4).max(resources.memory_bytes / 16),
             chunk_bytes: resources.memory_bytes / 2,
         };
         store(at, work(&items[at], &lane));

@@ -3,6 +3,7 @@
 mod compare;
 mod copy;
 mod digest;
+mod estimate;
 mod lanes;
 mod survey;
 mod verify;
@@ -10,6 +11,7 @@ mod verify;
 pub use compare::{Difference, Pair, compare};
 pub use copy::{absent_bytes, run_copy};
 pub use digest::{Sha256Digest, digest, split_unwritten};
+pub use estimate::{Estimate, estimate_copy};
 pub use lanes::Resources;
 pub use survey::{
     ArraySurvey, BloscFrames, Frames, Keys, Listing, ShardIndexes, SizeTally, StoredChunk, SurveyDepth,

@@ -2,13 +2,14 @@
 
 use super::compare::{Pair, compare};
 use super::copy::recoder;
-use super::lanes::{self, Resources};
+use super::lanes::{self, Footprint, Resources};
 use crate::cancel::Cancel;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Observer;
 use crate::grid::Region;
-use crate::hierarchy::Hierarchy;
-use crate::plan::{ArrayCopy, CopyPlan};
+use crate::hierarchy::{ArrayNode, Hierarchy};
+use crate::metadata::AbsentChunks;
+use crate::plan::{ArrayCopy, CopyPlan, Unit};
 use crate::read::{ArrayReader, ReadContext, codec_error, read_slab, with_scratch};
 use crate::store::Store;
 
@@ -19,7 +20,7 @@ pub enum Verify {
     None,
     /// The first and the last stored chunk of each array, and a seeded choice of the others: one in a hundred.
     Sample,
-    /// Every element of every array.
+    /// Every element of every array, those of absent chunks by the fill value.
     Full,
 }
 
@@ -65,7 +66,7 @@ pub fn verify(
             let results = lanes::run(
                 &tasks,
                 resources,
-                |task| chunk_bytes(task.array),
+                |task| Footprint::whole(chunk_bytes(task.array)),
                 |task, lane| {
                     let context = ReadContext { pool: lane.pool, cancel, meter: observer.meter() };
                     compare_chunk(source, target, copy, task, lane.chunk_bytes, context)
@@ -74,34 +75,79 @@ pub fn verify(
             let bytes = results.into_iter().sum::<Result<u64>>()?;
             Ok(Verified { chunks: tasks.len() as u64, bytes })
         }
-        Verify::Full => {
-            let (decodable, opaque): (Vec<_>, Vec<_>) =
-                plan.arrays.iter().partition(|array| is_decodable(array));
-            let pairs: Vec<Pair<'_>> = decodable
-                .iter()
-                .map(|array| Ok(Pair { left: &array.source, right: namesake(copy, array)? }))
-                .collect::<Result<_>>()?;
-            for (array, result) in
-                decodable.iter().zip(compare((source, target), &pairs, resources, observer, cancel)?)
-            {
-                if let Some(difference) = result? {
-                    return Err(mismatch(&array.source.path, &format!("element {:?}", difference.index)));
-                }
-            }
-            for array in &opaque {
-                array
-                    .stored
-                    .iter()
-                    .try_for_each(|position| same_bytes(source, target, array, position).map(|_| ()))?;
-            }
-            let bytes = plan
-                .arrays
-                .iter()
-                .filter_map(|array| array.source.metadata.decoded_bytes())
-                .fold(0, u64::saturating_add);
-            Ok(Verified { chunks: plan.arrays.iter().map(|array| array.stored.len()).sum(), bytes })
-        }
+        Verify::Full => full(plan, (source, target), copy, resources, observer, cancel),
     }
+}
+
+/// Compares every element; absent chunks that stay absent by the fill values alone, as there may be petabytes of them.
+fn full(
+    plan: &CopyPlan,
+    (source, target): (&Store, &Store),
+    copy: &Hierarchy,
+    resources: Resources,
+    observer: &dyn Observer,
+    cancel: &Cancel,
+) -> Result<Verified> {
+    let (whole, by_chunk): (Vec<_>, Vec<_>) =
+        plan.arrays.iter().partition(|array| is_decodable(array) && !leaves_absent(array));
+    for array in &by_chunk {
+        same_fill(array, copy)?;
+    }
+    let units: Vec<&Unit> = plan
+        .units
+        .iter()
+        .filter(|unit| {
+            let array = &plan.arrays[unit.array];
+            !is_decodable(array) || leaves_absent(array)
+        })
+        .collect();
+    let decoded: u64 = units.iter().map(|unit| unit.decoded_bytes).fold(0, u64::saturating_add);
+    observer.meter().decoded_bytes_total.add(decoded.saturating_mul(2));
+    let results = lanes::run(
+        &units,
+        resources,
+        |unit| Footprint::whole(chunk_bytes(&plan.arrays[unit.array])),
+        |unit, lane| {
+            let context = ReadContext { pool: lane.pool, cancel, meter: observer.meter() };
+            let array = &plan.arrays[unit.array];
+            let stored = array.stored.range(unit.chunks.clone());
+            stored
+                .map(|position| {
+                    let task = Task { array, position };
+                    compare_chunk(source, target, copy, &task, lane.chunk_bytes, context)
+                })
+                .sum::<Result<u64>>()
+        },
+    )?;
+    let mut bytes = results.into_iter().sum::<Result<u64>>()?;
+
+    let pairs: Vec<Pair<'_>> = whole
+        .iter()
+        .map(|array| Ok(Pair { left: &array.source, right: namesake(copy, array)? }))
+        .collect::<Result<_>>()?;
+    let results = compare((source, target), &pairs, resources, observer, cancel)?;
+    for (array, result) in whole.iter().zip(results) {
+        if let Some(difference) = result? {
+            return Err(mismatch(&array.source.path, &format!("element {:?}", difference.index)));
+        }
+        bytes = bytes.saturating_add(array.source.metadata.decoded_bytes().unwrap_or(0));
+    }
+    Ok(Verified { chunks: plan.arrays.iter().map(|array| array.stored.len()).sum(), bytes })
+}
+
+/// Returns whether chunks are absent from the source, and stay so in the copy.
+fn leaves_absent(array: &ArrayCopy) -> bool {
+    let total = array.source.metadata.grid.total();
+    array.absent == AbsentChunks::Leave && total.is_none_or(|total| array.stored.len() < total)
+}
+
+/// Checks that readers of the copy see the same element where there is no chunk.
+fn same_fill(array: &ArrayCopy, copy: &Hierarchy) -> Result<()> {
+    let element = |node: &ArrayNode| node.metadata.fill_value.element(&node.metadata.data_type);
+    if element(&array.source) == element(namesake(copy, array)?) {
+        return Ok(());
+    }
+    Err(mismatch(&array.source.path, "its fill value"))
 }
 
 fn is_decodable(array: &ArrayCopy) -> bool {
@@ -129,7 +175,7 @@ fn sample(array: &ArrayCopy) -> impl Iterator<Item = u64> + '_ {
         .map(|(_, position)| position)
 }
 
-fn namesake<'a>(copy: &'a Hierarchy, array: &ArrayCopy) -> Result<&'a crate::hierarchy::ArrayNode> {
+fn namesake<'a>(copy: &'a Hierarchy, array: &ArrayCopy) -> Result<&'a ArrayNode> {
     copy.array(&array.target.path)
         .ok_or_else(|| mismatch(&array.target.path, "its metadata cannot be read back"))
 }

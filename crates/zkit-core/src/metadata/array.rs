@@ -3,7 +3,8 @@
 use std::fmt;
 
 use super::codec_spec::{self, CodecSpec, ShardingSpec};
-use super::data_type::{self, DataType};
+use super::data_type::DataType;
+use super::data_type_parse;
 use super::defect::Defect;
 use super::dimensions;
 use super::fill::{self, FillValue};
@@ -151,8 +152,25 @@ impl ArrayMetadata {
 
     /// Returns the shape of the smallest unit that decodes alone: the inner chunk where sharded.
     pub fn chunk_shape(&self) -> Vec<u64> {
-        self.sharding()
-            .map_or_else(|| self.grid.largest_chunk_shape(), |sharding| sharding.chunk_shape.clone())
+        let Some(sharding) = self.sharding() else { return self.grid.largest_chunk_shape() };
+        let mut shape = sharding.chunk_shape.clone();
+        for (stored, array) in self.sharded_dimensions().into_iter().enumerate() {
+            shape[array] = sharding.chunk_shape[stored];
+        }
+        shape
+    }
+
+    /// Returns the array's dimensions in the order in which shards hold them, behind transposes.
+    fn sharded_dimensions(&self) -> Vec<usize> {
+        let mut dimensions: Vec<usize> = (0..self.grid.rank()).collect();
+        for spec in &self.codecs {
+            match spec {
+                CodecSpec::Transpose(order) => dimensions = order.iter().map(|&at| dimensions[at]).collect(),
+                CodecSpec::Sharding(_) => break,
+                _ => {}
+            }
+        }
+        dimensions
     }
 
     /// Returns the decoded bytes of the whole array, or `None` without fixed element size or on overflow.
@@ -212,7 +230,7 @@ fn parse_v2(
     let grid = regular_grid(&shape, &chunk_shape)?;
     let object_type = object_type(&document);
     let dtype = document.get("dtype").ok_or_else(|| malformed("no dtype"))?;
-    let (data_type, swaps) = data_type::parse_v2(dtype, &object_type).map_err(malformed)?;
+    let (data_type, swaps) = data_type_parse::parse_v2(dtype, &object_type).map_err(malformed)?;
     let codecs = codec_spec::parse_v2(&document, shape.len(), &data_type, &swaps).map_err(malformed)?;
     let fill_value = fill::parse_v2(document.get("fill_value").unwrap_or(&Json::Null), &data_type, &swaps);
     let separator = match document.get("dimension_separator").map(Json::as_str) {
@@ -244,7 +262,7 @@ fn object_type(document: &Object) -> DataType {
         "vlen-bytes" => Some(DataType::Bytes),
         "vlen-array" => {
             let inner = filter.get("dtype")?;
-            Some(DataType::VlenArray(Box::new(data_type::parse_v2(inner, &DataType::Object).ok()?.0)))
+            Some(DataType::VlenArray(Box::new(data_type_parse::parse_v2(inner, &DataType::Object).ok()?.0)))
         }
         _ => None,
     });
@@ -287,7 +305,7 @@ fn parse_v3(path: &str, mut document: Object, defects: &mut Vec<Defect>) -> Resu
         }
     };
     let data_type = document.get("data_type").ok_or_else(|| malformed("no data_type"))?;
-    let data_type = data_type::parse_v3(data_type).map_err(malformed)?;
+    let data_type = data_type_parse::parse_v3(data_type).map_err(malformed)?;
     let codecs = document.get("codecs").ok_or_else(|| malformed("no codecs"))?;
     let codecs = codec_spec::parse_v3(codecs, shape.len(), &data_type).map_err(malformed)?;
     let fill_json = document.get("fill_value").ok_or_else(|| malformed("no fill_value"))?;
@@ -460,7 +478,8 @@ fn check(path: &str, metadata: &ArrayMetadata, defects: &mut Vec<Defect>) -> Res
 }
 
 fn check_shards(path: &str, metadata: &ArrayMetadata, sharding: &ShardingSpec, defects: &mut Vec<Defect>) {
-    let shard_shape = metadata.grid.largest_chunk_shape();
+    let shape = metadata.grid.largest_chunk_shape();
+    let shard_shape: Vec<u64> = metadata.sharded_dimensions().into_iter().map(|at| shape[at]).collect();
     let divides = shard_shape.iter().zip(&sharding.chunk_shape).all(|(shard, chunk)| shard % chunk == 0);
     if !divides {
         let message =
@@ -498,6 +517,21 @@ mod tests {
         for key in ["c/0", "c/0/1/2", "c/00/1", "c/-1/2", "c/0/1.tmp", ".zarray", "c/+1/2"] {
             assert_eq!(ChunkKeys::Default('/').parse_key(key, 2), None, "{key}");
         }
+    }
+
+    #[test]
+    fn inner_chunks_of_transposed_shards_divide_them_behind_the_transpose() {
+        let document = object(
+            r#"{"zarr_format":3,"node_type":"array","shape":[8,3,5],"data_type":"uint8","fill_value":0,
+                "chunk_grid":{"name":"regular","configuration":{"chunk_shape":[8,3,5]}},
+                "chunk_key_encoding":{"name":"default"},
+                "codecs":[{"name":"transpose","configuration":{"order":[1,2,0]}},
+                    {"name":"sharding_indexed","configuration":{"chunk_shape":[3,5,4],"codecs":[{"name":"bytes"}]}}]}"#,
+        );
+        let mut defects = Vec::new();
+        let metadata = ArrayMetadata::parse_v3("/a", document, &mut defects).unwrap();
+        assert_eq!(defects, []);
+        assert_eq!(metadata.chunk_shape(), [4, 3, 5]);
     }
 
     #[test]

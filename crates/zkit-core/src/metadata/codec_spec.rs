@@ -314,12 +314,13 @@ pub(super) fn parse_v3(codecs: &Json, rank: usize, data_type: &DataType) -> Resu
             ),
             _ => return Err(format!("expected a codec, found {json}")),
         };
+        // filters that keep the type (bitround knows none) say nothing of it
         let filtered = specs.iter().rev().find_map(|spec| match spec {
             CodecSpec::Filter(
-                Filter::Delta { stored, .. }
-                | Filter::FixedScaleOffset { stored, .. }
-                | Filter::AsType { stored, .. },
-            ) => Some(*stored),
+                Filter::Delta { decoded, stored }
+                | Filter::FixedScaleOffset { decoded, stored, .. }
+                | Filter::AsType { decoded, stored, .. },
+            ) => (decoded != stored).then_some(*stored),
             _ => None,
         });
         specs.push(parse_v3_one(name, configuration, rank, data_type, filtered)?);

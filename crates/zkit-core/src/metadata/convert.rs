@@ -108,17 +108,36 @@ pub fn convert(path: &str, source: &ArrayMetadata, target: &Target) -> Result<Co
             }
         }
     }
-    let note = lost_mark(source, &metadata);
+    let notes: Vec<String> =
+        [lost_mark(source, &metadata), strict_readers(source, &metadata)].into_iter().flatten().collect();
+    let note = (!notes.is_empty()).then(|| notes.join("; "));
     Ok(Conversion { metadata, absent, note })
 }
 
+/// Says where attributes that v2 keeps in a file of their own make a v3 array unreadable: tensorstore and zarrs
+/// refuse bare NaN in `zarr.json`, which zarr-python writes and reads.
+fn strict_readers(source: &ArrayMetadata, copy: &ArrayMetadata) -> Option<String> {
+    let bare = copy.attributes.iter().any(|(_, value)| value.holds_bare_nan());
+    (source.format == ZarrFormat::V2 && copy.format == ZarrFormat::V3 && bare).then(|| {
+        "its attributes hold NaN or Infinity, with which strict readers of JSON (tensorstore, zarrs) refuse a zarr.json"
+            .to_owned()
+    })
+}
+
 /// Says where xarray no longer sees which values are missing: it masks any fill value in v2, and in v3 has no form
-/// of the attribute for text of fixed length.
+/// of the attribute for text that it could read back.
 fn lost_mark(source: &ArrayMetadata, copy: &ArrayMetadata) -> Option<String> {
-    let text = matches!(source.data_type, DataType::FixedBytes(_) | DataType::FixedUtf32(_));
-    let marked = matches!(source.fill_value, FillValue::Item(_)) && source.dimension_names.is_some();
-    (source.format == ZarrFormat::V2 && copy.format == ZarrFormat::V3 && text && marked)
-        .then(|| "xarray shows its fill values as missing in v2, and as they are in v3, where it has no mark for text of fixed length".to_owned())
+    let text = matches!(
+        source.data_type,
+        DataType::FixedBytes(_) | DataType::FixedUtf32(_) | DataType::String | DataType::Bytes
+    );
+    let marked = matches!(source.fill_value, FillValue::Item(_) | FillValue::Variable(_))
+        || source.attributes.get(FILL_VALUE).is_some();
+    let seen = marked && source.dimension_names.is_some();
+    (source.format == ZarrFormat::V2 && copy.format == ZarrFormat::V3 && text && seen).then(|| {
+        "xarray shows its fill values as missing in v2, and as they are in v3, where it has no mark for text"
+            .to_owned()
+    })
 }
 
 enum Document {
@@ -231,8 +250,13 @@ fn v2_to_v3(source: &ArrayMetadata, target: &Target) -> Result<(Document, Absent
         }
         value => Some(value.clone()),
     };
-    if let Some(attribute) = missing.and_then(|value| value.to_xarray_v3(&source.data_type)) {
-        attributes.set(FILL_VALUE, attribute);
+    match missing.and_then(|value| value.to_xarray_v3(&source.data_type)) {
+        Some(attribute) => attributes.set(FILL_VALUE, attribute),
+        // xarray refuses a whole group for one attribute of this name that it cannot read
+        None if source.dimension_names.is_some() => {
+            attributes.remove(FILL_VALUE);
+        }
+        None => {}
     }
 
     let chunk_shape = source.grid.regular_shape().ok_or("a grid that is not regular")?;
@@ -539,6 +563,27 @@ mod tests {
         assert_eq!(back.metadata.attributes.get(FILL_VALUE), None);
         assert_eq!(back.metadata.dimension_names, source.dimension_names);
         assert_eq!(back.absent, AbsentChunks::Leave);
+    }
+
+    #[test]
+    fn text_gets_no_mark_that_xarray_could_not_read() {
+        let text = r#"{"zarr_format":2,"shape":[4],"chunks":[2],"dtype":"|O","fill_value":"","filters":[{"id":"vlen-utf8"}]}"#;
+        for attributes in
+            [r#"{"_ARRAY_DIMENSIONS":["x"]}"#, r#"{"_ARRAY_DIMENSIONS":["x"],"_FillValue":"-"}"#]
+        {
+            let copy = convert("/a", &v2(text, attributes), &target(ZarrFormat::V3)).unwrap();
+            assert_eq!(copy.metadata.attributes.get(FILL_VALUE), None);
+            assert!(copy.note.unwrap().contains("no mark for text"));
+        }
+    }
+
+    #[test]
+    fn bare_nan_in_attributes_is_kept_and_noted() {
+        let source = v2(PACKED, r#"{"range":[0,{"top":NaN}]}"#);
+        let copy = convert("/a", &source, &target(ZarrFormat::V3)).unwrap();
+        assert_eq!(copy.metadata.attributes.get("range"), source.attributes.get("range"));
+        assert!(copy.note.unwrap().contains("tensorstore"));
+        assert_eq!(convert("/a", &source, &target(ZarrFormat::V2)).unwrap().note, None);
     }
 
     #[test]

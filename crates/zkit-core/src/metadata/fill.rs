@@ -283,10 +283,6 @@ impl FillValue {
             (Self::Item(bytes), DataType::Bool | DataType::Int(_) | DataType::UInt(_)) => {
                 Some(item_to_json(bytes, data_type))
             }
-            (Self::Variable(bytes), DataType::String) => {
-                String::from_utf8(bytes.clone()).ok().map(Json::String)
-            }
-            (Self::Variable(bytes), DataType::Bytes) => Some(Json::string(BASE64.encode(bytes))),
             _ => None,
         }
     }

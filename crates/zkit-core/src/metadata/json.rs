@@ -119,6 +119,16 @@ impl Json {
         Self::String(value.into())
     }
 
+    /// Returns whether it, or a value in it, is a number that only Python's JSON has: `NaN` or an infinity.
+    pub fn holds_bare_nan(&self) -> bool {
+        match self {
+            Self::Number(text) => text.ends_with(['N', 'y']),
+            Self::Array(values) => values.iter().any(Self::holds_bare_nan),
+            Self::Object(object) => object.iter().any(|(_, value)| value.holds_bare_nan()),
+            Self::Null | Self::Bool(_) | Self::String(_) => false,
+        }
+    }
+
     /// Returns the object, if this is one.
     pub fn as_object(&self) -> Option<&Object> {
         match self {

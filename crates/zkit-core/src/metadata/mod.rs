@@ -5,6 +5,7 @@ mod array;
 mod codec_spec;
 mod convert;
 mod data_type;
+mod data_type_parse;
 mod defect;
 mod dimensions;
 mod fill;

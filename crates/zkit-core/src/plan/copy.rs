@@ -84,8 +84,8 @@ pub struct Totals {
     pub bytes_read: u64,
     /// Bytes after decoding; arrays that are copied byte for byte count nothing.
     pub bytes_decoded: u64,
-    /// Objects to write, metadata included.
-    pub objects_written: u64,
+    /// Chunks to write.
+    pub chunks_written: u64,
     /// Absent chunks that must be written.
     pub absent_written: u64,
     /// Memory at its peak, beside the program itself.
@@ -159,7 +159,6 @@ pub fn plan_copy(groups: Vec<GroupNode>, arrays: Vec<(ArrayNode, Stored)>, wish:
     for array in &arrays {
         array.add_to(&mut totals)?;
     }
-    totals.objects_written += 2 * (groups.len() as u64 + 1);
     Ok(CopyPlan { arrays, groups, format, units, totals, jobs })
 }
 
@@ -195,8 +194,11 @@ fn plan_array(source: ArrayNode, stored: Stored, target: &Target) -> Result<Arra
 
 fn refusal(source: &ArrayNode, reason: &str) -> Error {
     let message = format!("could not plan a copy of `{}`: {reason}", source.path);
-    Error::new(ErrorKind::Unsupported, message)
-        .with_hint(format!("pass --exclude '{}' to leave it out, or keep the format", source.path))
+    let hint = match source.path.as_str() {
+        "/" => "keep the format".to_owned(),
+        path => format!("pass --exclude '{path}' to leave it out, or keep the format"),
+    };
+    Error::new(ErrorKind::Unsupported, message).with_hint(hint)
 }
 
 /// Decides how an array is rewritten; the error says why it cannot be.
@@ -314,7 +316,7 @@ impl ArrayCopy {
             .ok_or_else(overflow)?;
         totals.chunks_read += self.stored.len();
         totals.bytes_read += self.stored_bytes;
-        totals.objects_written += objects + 2;
+        totals.chunks_written += objects;
         totals.absent_written += (visited - self.stored.len()).saturating_mul(self.objects_per_chunk());
         if self.strategy != Strategy::CopyBytes {
             totals.bytes_decoded = totals

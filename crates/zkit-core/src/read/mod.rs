@@ -1,5 +1,6 @@
 //! Regions of one array into memory, and whole arrays as a stream of slabs in C order.
 
+mod part;
 mod reader;
 mod slabs;
 mod variable;

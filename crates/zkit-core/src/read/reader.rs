@@ -14,7 +14,7 @@ use crate::grid::{Region, for_each_index};
 use crate::hierarchy::ArrayNode;
 use crate::kernels::copy::{Strided, c_strides, copy_strided, fill_strided};
 use crate::store::Store;
-use crate::units::{Bytes as Size, saturating_usize};
+use crate::units::saturating_usize;
 
 thread_local! {
     /// Codec contexts and buffers of this thread, for as long as it lives.
@@ -148,6 +148,15 @@ impl<'a> ArrayReader<'a> {
         self.encoded_limit
     }
 
+    /// Returns how many bytes a chunk may decode to where it must be decoded whole.
+    pub(super) fn chunk_limit(&self) -> u64 {
+        self.chunk_limit
+    }
+
+    pub(super) fn store(&self) -> &Store {
+        self.store
+    }
+
     pub(super) fn chain_for(&self, chunk_index: &[u64]) -> Result<ChainRef<'_>> {
         match &self.chain {
             Some(chain) => Ok(ChainRef::Shared(chain)),
@@ -232,146 +241,93 @@ impl<'a> ArrayReader<'a> {
             chunks.push(chunk_index.to_vec());
             Ok::<_, Error>(())
         })?;
-        let fetched = self.fetch(&chunks, context.meter)?;
+        let parts: Vec<Region> =
+            chunks.iter().map(|chunk_index| grid.chunk_region(chunk_index).intersection(region)).collect();
+        let group = self.group_len(&parts, out.len(), context);
+        if parts_are_runs(&parts, region) {
+            // each part is a run of `out`: decode straight into it
+            let mut rest = out;
+            let mut groups = chunks.chunks(group).zip(parts.chunks(group));
+            return groups.try_for_each(|(chunks, parts)| {
+                let runs: Vec<&mut [u8]> = parts
+                    .iter()
+                    .map(|part| rest.split_off_mut(..part_bytes(part, item)).unwrap_or_default())
+                    .collect();
+                self.read_parts(chunks, parts, runs, context)
+            });
+        }
+        let mut buffers: Vec<Vec<u8>> = vec![Vec::new(); group.min(parts.len())];
+        for (chunks, parts) in chunks.chunks(group).zip(parts.chunks(group)) {
+            for (buffer, part) in buffers.iter_mut().zip(parts) {
+                buffer.resize(part_bytes(part, item), 0);
+            }
+            let runs = buffers.iter_mut().zip(parts).map(|(buffer, _)| buffer.as_mut_slice()).collect();
+            self.read_parts(chunks, parts, runs, context)?;
+            let started = Instant::now();
+            for (part, run) in parts.iter().zip(&buffers) {
+                place_part(item, part, run, region, out)?;
+            }
+            context.meter.assemble_time.add_time(started.elapsed());
+        }
+        Ok(())
+    }
+
+    /// Returns how many chunks are worked on before their parts are put together.
+    ///
+    /// What is in flight must not outgrow the region: fetched chunks may take as much, decoded parts a quarter of it.
+    fn group_len(&self, parts: &[Region], region_bytes: usize, context: ReadContext<'_>) -> usize {
+        let fitting = if matches!(self.store, Store::Local(_)) {
+            let item = self.item_bytes.unwrap_or(1);
+            let largest = parts.iter().map(|part| part_bytes(part, item)).max().unwrap_or(1);
+            region_bytes / 4 / largest.max(1)
+        } else {
+            let whole = self.node.metadata.chunk_decoded_bytes().map_or(usize::MAX, saturating_usize);
+            region_bytes / whole.max(1)
+        };
+        fitting.max(context.pool.current_num_threads())
+    }
+
+    /// Fetches chunks where the store is remote, and decodes the part of each into its run, side by side.
+    fn read_parts(
+        &self,
+        chunks: &[Vec<u64>],
+        parts: &[Region],
+        runs: Vec<&mut [u8]>,
+        context: ReadContext<'_>,
+    ) -> Result<()> {
+        let fetched = self.fetch(chunks, context.meter)?;
         let source = |position: usize| match &fetched {
             Some(fetched) => ChunkSource::Fetched(fetched[position].as_ref()),
             None => ChunkSource::Local,
         };
-        let parts: Vec<Region> =
-            chunks.iter().map(|chunk_index| grid.chunk_region(chunk_index).intersection(region)).collect();
-        let lengths = parts
-            .iter()
-            .map(|part| part.shape.iter().map(|&length| saturating_usize(length)).product::<usize>() * item);
-        if parts_are_runs(&parts, region) {
-            // each part is a run of `out`: decode straight into it
-            let mut rest = out;
-            let runs: Vec<&mut [u8]> =
-                lengths.map(|length| rest.split_off_mut(..length).unwrap_or_default()).collect();
-            let work = chunks.par_iter().zip(&parts).zip(runs).enumerate();
-            return context.pool.install(|| {
-                work.try_for_each(|(position, ((chunk_index, part), run))| {
-                    self.read_part(chunk_index, part, &source(position), run, context)
-                })
-            });
-        }
-        let decoded: Result<Vec<Vec<u8>>> = context.pool.install(|| {
-            let work = chunks.par_iter().zip(&parts).enumerate();
-            work.map(|(position, (chunk_index, part))| {
-                let mut run =
-                    vec![
-                        0;
-                        part.shape.iter().map(|&length| saturating_usize(length)).product::<usize>() * item
-                    ];
-                self.read_part(chunk_index, part, &source(position), &mut run, context).map(|()| run)
+        let work = chunks.par_iter().zip(parts).zip(runs).enumerate();
+        context.pool.install(|| {
+            work.try_for_each(|(position, ((chunk_index, part), run))| {
+                self.read_part(chunk_index, part, &source(position), run, context)
             })
-            .collect()
-        });
-        let started = Instant::now();
-        let out_shape = to_usize(&region.shape);
-        let out_strides = c_strides(&out_shape, item);
-        for (part, run) in parts.iter().zip(decoded?) {
-            let shape = to_usize(&part.shape);
-            let offset = part
-                .start
-                .iter()
-                .zip(&region.start)
-                .zip(out_strides.iter())
-                .map(|((&at, &origin), stride)| saturating_usize(at - origin) * stride.unsigned_abs())
-                .sum();
-            let from = Strided { offset: 0, strides: &c_strides(&shape, item) };
-            let to = Strided { offset, strides: &out_strides };
-            copy_strided(item, &shape, &run, from, out, to).map_err(|error| {
-                Error::new(ErrorKind::Corrupt, "could not assemble a region").with_source(error)
-            })?;
-        }
-        context.meter.assemble_time.add_time(started.elapsed());
-        Ok(())
-    }
-
-    /// Refuses chunks that must be decoded whole and are too large for that.
-    fn check_budget(&self, chain: &Chain, wanted: usize) -> Result<()> {
-        let whole = chain.decoded_bytes().unwrap_or(0);
-        let in_parts = whole == wanted || chain.has_partial_decode() || chain.shard().is_some();
-        if in_parts || whole as u64 <= self.chunk_limit {
-            return Ok(());
-        }
-        let message = format!(
-            "one chunk decodes to {}, the memory budget leaves {} for it",
-            Size(whole as u64),
-            Size(self.chunk_limit)
-        );
-        Err(Error::new(ErrorKind::OverBudget, message).with_hint("raise --memory"))
-    }
-
-    /// Decodes the part of one chunk into `run`, which holds it without gaps.
-    fn read_part(
-        &self,
-        chunk_index: &[u64],
-        part: &Region,
-        source: &ChunkSource<'_>,
-        run: &mut [u8],
-        context: ReadContext<'_>,
-    ) -> Result<()> {
-        context.cancel.check()?;
-        with_scratch(|scratch, encoded, _| {
-            let Some(encoded) = self.encoded(chunk_index, source, encoded, context.meter)? else {
-                return fill_run(self.fill()?, run);
-            };
-            let started = Instant::now();
-            let chain = self.chain_for(chunk_index)?;
-            self.check_budget(&chain, run.len())?;
-            let chunk_region = self.node.metadata.grid.chunk_region(chunk_index);
-            let start: Vec<usize> = part
-                .start
-                .iter()
-                .zip(&chunk_region.start)
-                .map(|(&at, &origin)| saturating_usize(at - origin))
-                .collect();
-            decode_part(&chain, scratch, encoded, &start, &to_usize(&part.shape), self.fill()?, run)
-                .map_err(codec_error)?;
-            context.meter.bytes_decoded.add(run.len() as u64);
-            context.meter.decode_time.add_time(started.elapsed());
-            Ok(())
         })
-        .map_err(|error| self.chunk_error(chunk_index, error))
     }
 }
 
-/// Decodes the box at `start` of a chunk into `run`, without gaps and in C order.
-///
-/// Of shards, only the inner chunks that the box touches are decoded; of blosc frames, only the blocks.
-fn decode_part(
-    chain: &Chain,
-    scratch: &mut Scratch,
-    encoded: &[u8],
-    start: &[usize],
-    shape: &[usize],
-    fill: &[u8],
-    run: &mut [u8],
-) -> Result<(), CodecError> {
-    if shape == chain.shape() {
-        return chain.decode_into(scratch, encoded, run);
-    }
-    if let Some(shard) = chain.shard() {
-        return shard.decode_box(scratch, encoded, start, shape, fill, run, decode_part);
-    }
-    let decoded = chain.decoded_bytes().unwrap_or(0);
-    let item = decoded / chain.shape().iter().product::<usize>().max(1);
-    // the bytes from the first element of the box to its last
-    let strides = c_strides(chain.shape(), item);
-    let first: usize = start.iter().zip(strides.iter()).map(|(&at, stride)| at * stride.unsigned_abs()).sum();
-    let extent: usize = shape
+fn part_bytes(part: &Region, item: usize) -> usize {
+    part.shape.iter().map(|&length| saturating_usize(length)).product::<usize>() * item
+}
+
+/// Copies the part of a chunk to its place in a region.
+fn place_part(item: usize, part: &Region, run: &[u8], region: &Region, out: &mut [u8]) -> Result<()> {
+    let shape = to_usize(&part.shape);
+    let out_strides = c_strides(&to_usize(&region.shape), item);
+    let offset = part
+        .start
         .iter()
-        .zip(strides.iter())
-        .map(|(&length, stride)| length.saturating_sub(1) * stride.unsigned_abs())
-        .sum::<usize>()
-        + item;
-    let mut hull = vec![0; extent];
-    chain.decode_range(scratch, encoded, first..first + extent, &mut hull)?;
-    let from = Strided { offset: 0, strides: &strides };
-    let to = Strided { offset: 0, strides: &c_strides(shape, item) };
-    copy_strided(item, shape, &hull, from, run, to)
-        .map_err(|error| CodecError::corrupt("chunk", error.to_string()))
+        .zip(&region.start)
+        .zip(out_strides.iter())
+        .map(|((&at, &origin), stride)| saturating_usize(at - origin) * stride.unsigned_abs())
+        .sum();
+    let from = Strided { offset: 0, strides: &c_strides(&shape, item) };
+    let to = Strided { offset, strides: &out_strides };
+    copy_strided(item, &shape, run, from, out, to)
+        .map_err(|error| Error::new(ErrorKind::Corrupt, "could not assemble a region").with_source(error))
 }
 
 /// Returns whether the parts, one after the other, are the region in C order: only its first long dimension is cut.
@@ -380,7 +336,7 @@ fn parts_are_runs(parts: &[Region], region: &Region) -> bool {
     parts.iter().all(|part| part.shape[cut + 1..] == region.shape[cut + 1..])
 }
 
-fn fill_run(fill: &[u8], run: &mut [u8]) -> Result<()> {
+pub(super) fn fill_run(fill: &[u8], run: &mut [u8]) -> Result<()> {
     if fill.iter().all(|&byte| byte == 0) {
         run.fill(0);
         return Ok(());

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::super::CodecError;
 use super::blosclz;
-use super::header::{CODEC, HEADER_BYTES, Header, InnerCodec, Shuffle, corrupt, size_i32};
+use super::header::{CODEC, HEADER_BYTES, Header, InnerCodec, Shuffle, block_start, corrupt, size_i32};
 use crate::kernels::bitshuffle::bit_unshuffle;
 use crate::kernels::lz::decode_lz4;
 use crate::kernels::shuffle::unshuffle;
@@ -53,7 +53,32 @@ impl Decoder {
         range: Range<usize>,
         dst: &mut [u8],
     ) -> Result<(), CodecError> {
-        let frame = Frame::open(frame)?;
+        self.decode_frame(&Frame::open(frame)?, decoded_bytes, range, dst)
+    }
+
+    /// Decodes as [`Self::decode_range`] does, from two pieces of a frame: `head`, its first
+    /// [`Header::head_bytes`], and `span`, the bytes from `span_start` on that [`Header::span`] named for `range`.
+    pub fn decode_span(
+        &mut self,
+        head: &[u8],
+        span_start: u64,
+        span: &[u8],
+        decoded_bytes: usize,
+        range: Range<usize>,
+        dst: &mut [u8],
+    ) -> Result<(), CodecError> {
+        let body_start = usize::try_from(span_start).unwrap_or(usize::MAX);
+        let frame = Frame { header: Header::parse(head)?, head, body: span, body_start };
+        self.decode_frame(&frame, decoded_bytes, range, dst)
+    }
+
+    fn decode_frame(
+        &mut self,
+        frame: &Frame<'_>,
+        decoded_bytes: usize,
+        range: Range<usize>,
+        dst: &mut [u8],
+    ) -> Result<(), CodecError> {
         size_is(frame.header.nbytes, decoded_bytes)?;
         size_is(range.len() as u64, dst.len())?;
         if range.end > decoded_bytes {
@@ -67,7 +92,8 @@ impl Decoder {
             return Ok(());
         }
         if frame.header.memcpyed {
-            dst.copy_from_slice(&frame.bytes[HEADER_BYTES..][range]);
+            let stored = frame.from(HEADER_BYTES + range.start).and_then(|bytes| bytes.get(..range.len()));
+            dst.copy_from_slice(stored.ok_or_else(|| corrupt("stored bytes lie outside the frame"))?);
             return Ok(());
         }
         let block_size = frame.header.block_range(0).len();
@@ -76,10 +102,10 @@ impl Decoder {
             let wanted = block.start.max(range.start)..block.end.min(range.end);
             let dst = &mut dst[wanted.start - range.start..wanted.end - range.start];
             if wanted == block {
-                self.decode_block(&frame, index, dst)?;
+                self.decode_block(frame, index, dst)?;
             } else {
                 let mut whole = std::mem::take(&mut self.block);
-                let decoded = self.decode_block(&frame, index, grown(&mut whole, block.len()));
+                let decoded = self.decode_block(frame, index, grown(&mut whole, block.len()));
                 dst.copy_from_slice(&whole[wanted.start - block.start..wanted.end - block.start]);
                 self.block = whole;
                 decoded?;
@@ -108,10 +134,14 @@ impl Decoder {
     }
 }
 
-/// A frame whose header holds and whose bytes are all there.
+/// A frame whose header holds, or the pieces of one that a range needs.
 struct Frame<'a> {
     header: Header,
-    bytes: &'a [u8],
+    /// The frame from its start, at least to the end of the table of blocks.
+    head: &'a [u8],
+    /// The frame from `body_start` on.
+    body: &'a [u8],
+    body_start: usize,
 }
 
 impl<'a> Frame<'a> {
@@ -121,12 +151,17 @@ impl<'a> Frame<'a> {
         let Some(bytes) = bytes else {
             return Err(corrupt(format!("{} bytes of a frame of {}", frame.len(), header.cbytes)));
         };
-        Ok(Self { header, bytes })
+        Ok(Self { header, head: bytes, body: bytes, body_start: 0 })
     }
 
-    /// Returns the bytes from the start of block `index` to the end of the frame.
+    /// Returns the bytes from `offset` in the frame on, as far as they are there.
+    fn from(&self, offset: usize) -> Option<&'a [u8]> {
+        self.body.get(offset.checked_sub(self.body_start)?..)
+    }
+
+    /// Returns the bytes from the start of block `index` on.
     fn block(&self, index: usize) -> Option<&'a [u8]> {
-        self.bytes.get(size_i32(self.bytes, HEADER_BYTES + 4 * index)?..)
+        self.from(block_start(self.head, index)?)
     }
 }
 
@@ -225,6 +260,14 @@ mod tests {
                 let mut part = vec![0; range.len()];
                 decoder.decode_range(&frame, values.len(), range.clone(), &mut part).unwrap();
                 assert!(part == values[range.clone()], "{codec:?} {shuffle:?} {range:?}");
+                let head = &frame[..header.head_bytes() as usize];
+                let span = header.span(head, range.clone()).unwrap();
+                part.fill(0);
+                let bytes = &frame[span.start as usize..span.end as usize];
+                decoder
+                    .decode_span(head, span.start, bytes, values.len(), range.clone(), &mut part)
+                    .unwrap();
+                assert!(part == values[range.clone()], "{codec:?} {shuffle:?} {range:?} from its span");
             }
         }
     }

@@ -8,7 +8,7 @@ use super::super::CodecError;
 pub(super) const CODEC: &str = "blosc";
 
 /// Bytes of a frame's header.
-pub(super) const HEADER_BYTES: usize = 16;
+pub(in crate::codec) const HEADER_BYTES: usize = 16;
 
 /// The one version of the frame format that c-blosc 1.x has written since 1.0.
 pub(super) const FORMAT_VERSION: u8 = 2;
@@ -164,6 +164,41 @@ impl Header {
         start..start.saturating_add(block_size).min(nbytes)
     }
 
+    /// Returns the bytes at the front of a frame that say where each block starts.
+    pub fn head_bytes(&self) -> u64 {
+        let table = if self.memcpyed { 0 } else { 4 * self.block_count() as u64 };
+        HEADER_BYTES as u64 + table
+    }
+
+    /// Returns which bytes of a frame hold the decoded bytes `range`; `head` is its first [`Self::head_bytes`].
+    pub fn span(&self, head: &[u8], range: Range<usize>) -> Result<Range<u64>, CodecError> {
+        if range.is_empty() {
+            return Ok(0..0);
+        }
+        if self.memcpyed {
+            return Ok((HEADER_BYTES + range.start) as u64..(HEADER_BYTES + range.end) as u64);
+        }
+        let outside = || corrupt(format!("bytes {range:?} of {}", self.nbytes));
+        let block_size = to_usize(self.block_size);
+        let wanted = range.start / block_size..=(range.end - 1) / block_size;
+        if *wanted.end() >= self.block_count() {
+            return Err(outside());
+        }
+        let starts: Option<Vec<u64>> =
+            (0..self.block_count()).map(|index| block_start(head, index).map(|start| start as u64)).collect();
+        let starts = starts.ok_or_else(|| corrupt("a block without start"))?;
+        let (mut first, mut last) = (u64::MAX, 0);
+        for start in &starts[wanted] {
+            (first, last) = (first.min(*start), last.max(*start));
+        }
+        // threads may have written the blocks in any order: the last wanted one ends where the next one starts
+        let end = starts.iter().copied().filter(|&start| start > last).min().unwrap_or(self.cbytes);
+        if first < self.head_bytes() || end > self.cbytes {
+            return Err(corrupt(format!("blocks at {first} to {end} of a frame of {}", self.cbytes)));
+        }
+        Ok(first..end)
+    }
+
     /// Returns the number of streams of a block of `bytes` decoded bytes.
     pub(super) fn streams(&self, bytes: usize) -> usize {
         let type_size = usize::from(self.type_size);
@@ -211,6 +246,11 @@ pub(super) fn corrupt(what: impl Into<String>) -> CodecError {
 /// Returns an `Unsupported` error of this codec.
 pub(super) fn unsupported(what: impl Into<String>) -> CodecError {
     CodecError::Unsupported { codec: CODEC, what: what.into() }
+}
+
+/// Returns where block `index` starts, from the table behind the header.
+pub(super) fn block_start(head: &[u8], index: usize) -> Option<usize> {
+    size_i32(head, index.checked_mul(4)?.checked_add(HEADER_BYTES)?)
 }
 
 /// Returns the little-endian `i32` at `at`, or `None` where there is none or it is negative.

@@ -13,4 +13,5 @@ mod header;
 
 pub use decode::Decoder;
 pub use encode::{Encoder, Level, Params};
+pub(super) use header::HEADER_BYTES;
 pub use header::{Header, InnerCodec, Shuffle};

@@ -1,0 +1,193 @@
+//! The part of one chunk that a region wants: decoded alone where the codecs allow it, read alone where that pays.
+
+use std::ops::Range;
+use std::time::Instant;
+
+use super::reader::{ArrayReader, ChunkSource, ReadContext, codec_error, fill_run, to_usize, with_scratch};
+use crate::codec::{Chain, CodecError, Scratch, StoredSpan};
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::Meter;
+use crate::grid::Region;
+use crate::kernels::copy::{Strided, c_strides, copy_strided};
+use crate::units::{Bytes as Size, saturating_usize};
+
+/// Smaller chunks are read whole: one read costs less than two.
+const SPAN_CHUNK_BYTES: usize = 1 << 20;
+/// What is read first of a chunk whose front says where its parts lie.
+const HEAD_BYTES: u64 = 4096;
+
+impl ArrayReader<'_> {
+    /// Decodes the part of one chunk into `run`, which holds it without gaps.
+    pub(super) fn read_part(
+        &self,
+        chunk_index: &[u64],
+        part: &Region,
+        source: &ChunkSource<'_>,
+        run: &mut [u8],
+        context: ReadContext<'_>,
+    ) -> Result<()> {
+        context.cancel.check()?;
+        let chain = self.chain_for(chunk_index)?;
+        let chunk_region = self.node().metadata.grid.chunk_region(chunk_index);
+        let start: Vec<usize> =
+            part.start.iter().zip(&chunk_region.start).map(|(&at, &origin)| saturating_usize(at - origin)).collect();
+        let wanted = Part { start: &start, shape: &to_usize(&part.shape) };
+        with_scratch(|scratch, buffer, head| {
+            if let (ChunkSource::Local, Some(range)) = (source, wanted.span_worth_reading(&chain)) {
+                return self.read_span(chunk_index, &chain, range, scratch, (head, buffer), run, context.meter);
+            }
+            let Some(encoded) = self.encoded(chunk_index, source, buffer, context.meter)? else {
+                return fill_run(self.fill()?, run);
+            };
+            let started = Instant::now();
+            self.check_budget(&chain, run.len())?;
+            decode_part(&chain, scratch, encoded, wanted.start, wanted.shape, self.fill()?, run)
+                .map_err(codec_error)?;
+            context.meter.bytes_decoded.add(run.len() as u64);
+            context.meter.decode_time.add_time(started.elapsed());
+            Ok(())
+        })
+        .map_err(|error| self.chunk_error(chunk_index, error))
+    }
+
+    /// Reads and decodes a byte range of a local chunk without the rest of it.
+    #[expect(clippy::too_many_arguments, reason = "the range, its buffers and where it goes")]
+    fn read_span(
+        &self,
+        chunk_index: &[u64],
+        chain: &Chain,
+        range: Range<usize>,
+        scratch: &mut Scratch,
+        (head, body): (&mut Vec<u8>, &mut Vec<u8>),
+        run: &mut [u8],
+        meter: &Meter,
+    ) -> Result<()> {
+        let started = Instant::now();
+        let mut key = String::with_capacity(64);
+        self.node().chunk_key(chunk_index, &mut key);
+        let mut wanted = 0;
+        head.clear();
+        let (span, stored) = loop {
+            match chain.stored_span(head, range.clone()).map_err(codec_error)? {
+                Some(StoredSpan::At(span)) => {
+                    self.check_span(span.end - span.start)?;
+                    let Some(stored) =
+                        self.store().get_range(&key, span.start, span.end - span.start, body)?
+                    else {
+                        return fill_run(self.fill()?, run);
+                    };
+                    break (span, stored);
+                }
+                Some(StoredSpan::HeadNeeded(more)) if more > wanted => {
+                    self.check_span(more)?;
+                    wanted = more;
+                    if self.store().get_range(&key, 0, more.max(HEAD_BYTES), head)?.is_none() {
+                        return fill_run(self.fill()?, run);
+                    }
+                }
+                _ => {
+                    let message = format!("the chunk ends inside its first {wanted} bytes");
+                    return Err(Error::new(ErrorKind::Corrupt, message));
+                }
+            }
+        };
+        let whole = chain.encoded_bytes().map(|bytes| bytes as u64);
+        if whole.is_some_and(|whole| whole != stored) {
+            let message = format!("it holds {stored} bytes, {} expected", whole.unwrap_or(0));
+            return Err(Error::new(ErrorKind::Corrupt, message));
+        }
+        meter.read_time.add_time(started.elapsed());
+        meter.bytes_read.add((head.len() + body.len()) as u64);
+        let started = Instant::now();
+        chain.decode_span(scratch, head, (span.start, body), range, run).map_err(codec_error)?;
+        meter.bytes_decoded.add(run.len() as u64);
+        meter.decode_time.add_time(started.elapsed());
+        Ok(())
+    }
+
+    fn check_span(&self, bytes: u64) -> Result<()> {
+        if bytes <= self.encoded_limit() {
+            return Ok(());
+        }
+        let message =
+            format!("a part of it takes {}, at most {} expected", Size(bytes), Size(self.encoded_limit()));
+        Err(Error::new(ErrorKind::OverBudget, message))
+    }
+
+    /// Refuses chunks that must be decoded whole and are too large for that.
+    fn check_budget(&self, chain: &Chain, wanted: usize) -> Result<()> {
+        let whole = chain.decoded_bytes().unwrap_or(0);
+        let in_parts = whole == wanted || chain.partial_decode().is_some() || chain.shard().is_some();
+        if in_parts || whole as u64 <= self.chunk_limit() {
+            return Ok(());
+        }
+        let message = format!(
+            "one chunk decodes to {}, the memory budget leaves {} for it",
+            Size(whole as u64),
+            Size(self.chunk_limit())
+        );
+        Err(Error::new(ErrorKind::OverBudget, message).with_hint("raise --memory"))
+    }
+}
+
+/// A box of a chunk.
+struct Part<'a> {
+    start: &'a [usize],
+    shape: &'a [usize],
+}
+
+impl Part<'_> {
+    /// Returns the decoded bytes from the first element of the box to its last.
+    fn hull(&self, chunk_shape: &[usize], item: usize) -> Range<usize> {
+        let strides = c_strides(chunk_shape, item);
+        let offset = |(&at, stride): (&usize, &isize)| at * stride.unsigned_abs();
+        let first: usize = self.start.iter().zip(strides.iter()).map(offset).sum();
+        let last: usize =
+            self.shape.iter().zip(strides.iter()).map(|(&length, stride)| offset((&length.saturating_sub(1), stride))).sum();
+        first..first + last + item
+    }
+
+    /// Returns the bytes of the box if they lie together, are a small part of a large chunk, and can be read alone.
+    fn span_worth_reading(&self, chain: &Chain) -> Option<Range<usize>> {
+        let decoded = chain.decoded_bytes().filter(|&bytes| bytes >= SPAN_CHUNK_BYTES)?;
+        let elements: usize = chain.shape().iter().product();
+        let item = decoded / elements.max(1);
+        let hull = self.hull(chain.shape(), item);
+        let bytes = self.shape.iter().product::<usize>() * item;
+        let readable = chain.stored_span(&[], hull.clone()).ok()?.is_some();
+        (hull.len() == bytes && bytes <= decoded / 2 && readable).then_some(hull)
+    }
+}
+
+/// Decodes the box at `start` of a chunk into `run`, without gaps and in C order.
+///
+/// Of shards, only the inner chunks that the box touches are decoded; of blosc frames, only the blocks.
+fn decode_part(
+    chain: &Chain,
+    scratch: &mut Scratch,
+    encoded: &[u8],
+    start: &[usize],
+    shape: &[usize],
+    fill: &[u8],
+    run: &mut [u8],
+) -> Result<(), CodecError> {
+    if shape == chain.shape() {
+        return chain.decode_into(scratch, encoded, run);
+    }
+    if let Some(shard) = chain.shard() {
+        return shard.decode_box(scratch, encoded, start, shape, fill, run, decode_part);
+    }
+    let decoded = chain.decoded_bytes().unwrap_or(0);
+    let item = decoded / chain.shape().iter().product::<usize>().max(1);
+    let range = Part { start, shape }.hull(chain.shape(), item);
+    if range.len() == run.len() {
+        return chain.decode_range(scratch, encoded, range, run);
+    }
+    let mut hull = vec![0; range.len()];
+    chain.decode_range(scratch, encoded, range, &mut hull)?;
+    let strides = c_strides(chain.shape(), item);
+    let from = Strided { offset: 0, strides: &strides };
+    let to = Strided { offset: 0, strides: &c_strides(shape, item) };
+    copy_strided(item, shape, &hull, from, run, to)
+        .map_err(|error| CodecError::corrupt("chunk", error.to_string()))
+}
