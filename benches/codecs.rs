@@ -30,7 +30,9 @@ fn kernels(criterion: &mut Criterion) {
     let mut dst = vec![0; BLOCK_BYTES];
     let mut rest = Vec::new();
     let mut group = of_bytes(criterion, "kernels", BLOCK_BYTES);
-    group.bench_function("memcpy", |bencher| bencher.iter(|| black_box(&mut dst).copy_from_slice(black_box(&src))));
+    group.bench_function("memcpy", |bencher| {
+        bencher.iter(|| black_box(&mut dst).copy_from_slice(black_box(&src)))
+    });
     for type_size in [2, 4, 8] {
         group.bench_function(format!("shuffle {type_size}"), |bencher| {
             bencher.iter(|| shuffle::shuffle(type_size, black_box(&src), black_box(&mut dst)));
@@ -39,10 +41,13 @@ fn kernels(criterion: &mut Criterion) {
             bencher.iter(|| shuffle::unshuffle(type_size, black_box(&src), black_box(&mut dst)));
         });
         group.bench_function(format!("bitshuffle {type_size}"), |bencher| {
-            bencher.iter(|| bitshuffle::bit_shuffle(type_size, black_box(&src), black_box(&mut dst), &mut rest));
+            bencher
+                .iter(|| bitshuffle::bit_shuffle(type_size, black_box(&src), black_box(&mut dst), &mut rest));
         });
         group.bench_function(format!("bitunshuffle {type_size}"), |bencher| {
-            bencher.iter(|| bitshuffle::bit_unshuffle(type_size, black_box(&src), black_box(&mut dst), &mut rest));
+            bencher.iter(|| {
+                bitshuffle::bit_unshuffle(type_size, black_box(&src), black_box(&mut dst), &mut rest)
+            });
         });
         group.bench_function(format!("swap {type_size}"), |bencher| {
             bencher.iter(|| swap::swap_bytes(type_size, black_box(&mut dst)));
@@ -57,13 +62,16 @@ fn copies(criterion: &mut Criterion) {
     let shape = [SIDE, SIDE];
     let (rows, columns) = (c_strides(&shape, 4), f_strides(&shape, 4));
     let mut group = of_bytes(criterion, "copies", CHUNK_BYTES);
-    group.bench_function("memcpy", |bencher| bencher.iter(|| black_box(&mut dst).copy_from_slice(black_box(&src))));
+    group.bench_function("memcpy", |bencher| {
+        bencher.iter(|| black_box(&mut dst).copy_from_slice(black_box(&src)))
+    });
     for (name, strides) in [("contiguous", &rows), ("transposed", &columns)] {
         group.bench_function(name, |bencher| {
             bencher.iter(|| {
                 let from = Strided { offset: 0, strides: &rows };
                 let to = Strided { offset: 0, strides };
-                copy_strided(4, &shape, black_box(&src), from, black_box(&mut dst), to).expect("the chunk fits")
+                copy_strided(4, &shape, black_box(&src), from, black_box(&mut dst), to)
+                    .expect("the chunk fits")
             });
         });
     }
@@ -83,7 +91,8 @@ fn frames(criterion: &mut Criterion) {
         bencher.iter(|| decoder.decode_into(black_box(&frame), &mut dst).expect("the frame is sound"));
     });
     group.bench_function("blosc zstd 3 bitshuffle encode", |bencher| {
-        bencher.iter(|| encoder.encode(&zstd, black_box(&src), &mut frame).expect("the parameters are sound"));
+        bencher
+            .iter(|| encoder.encode(&zstd, black_box(&src), &mut frame).expect("the parameters are sound"));
     });
     encoder.encode(&zstd, &src, &mut frame).expect("the parameters are sound");
     group.bench_function("blosc zstd 3 bitshuffle decode", |bencher| {
@@ -106,20 +115,28 @@ fn plain_zstd(group: &mut BenchmarkGroup<'_, WallTime>, src: &[u8]) {
     let mut frame = vec![0; zstd_safe::compress_bound(src.len())];
     for (name, bytes) in [("zstd 3", src), ("zstd 3 of bitshuffled bytes", &shuffled)] {
         group.bench_function(format!("{name} encode"), |bencher| {
-            bencher.iter(|| context.compress(frame.as_mut_slice(), black_box(bytes), 3).expect("the buffer is large enough"));
+            bencher.iter(|| {
+                context
+                    .compress(frame.as_mut_slice(), black_box(bytes), 3)
+                    .expect("the buffer is large enough")
+            });
         });
         let length = context.compress(frame.as_mut_slice(), bytes, 3).expect("the buffer is large enough");
         group.bench_function(format!("{name} decode"), |bencher| {
             bencher.iter(|| {
-                reader.decompress(dst.as_mut_slice(), black_box(&frame[..length])).expect("the frame is sound")
+                reader
+                    .decompress(dst.as_mut_slice(), black_box(&frame[..length]))
+                    .expect("the frame is sound")
             });
         });
     }
 }
 
 fn recoding(criterion: &mut Criterion) {
-    let source = chain(r#"{"cname": "lz4", "clevel": 5, "shuffle": "shuffle", "typesize": 4, "blocksize": 0}"#);
-    let target = chain(r#"{"cname": "zstd", "clevel": 3, "shuffle": "bitshuffle", "typesize": 4, "blocksize": 0}"#);
+    let source =
+        chain(r#"{"cname": "lz4", "clevel": 5, "shuffle": "shuffle", "typesize": 4, "blocksize": 0}"#);
+    let target =
+        chain(r#"{"cname": "zstd", "clevel": 3, "shuffle": "bitshuffle", "typesize": 4, "blocksize": 0}"#);
     let (mut scratch, mut encoded, mut out) = (Scratch::new(), Vec::new(), Vec::new());
     source.encode(&mut scratch, &field(CHUNK_BYTES), &mut encoded).expect("zkit writes lz4 frames");
     let recoder = Recoder::new(source, target);
@@ -127,9 +144,7 @@ fn recoding(criterion: &mut Criterion) {
     group.sample_size(20);
     group.bench_function("blosc lz4 shuffle to zstd 3 bitshuffle", |bencher| {
         bencher.iter(|| {
-            recoder
-                .recode(&mut scratch, black_box(&encoded), u64::MAX, &mut out)
-                .expect("the chunk is sound")
+            recoder.recode(&mut scratch, black_box(&encoded), u64::MAX, &mut out).expect("the chunk is sound")
         });
     });
     group.finish();
@@ -194,7 +209,9 @@ fn chain(blosc: &str) -> Chain {
             "chunk_key_encoding": {{"name": "default"}},
             "codecs": [{{"name": "bytes"}}, {{"name": "blosc", "configuration": {blosc}}}]}}"#
     );
-    let Ok(Json::Object(document)) = Json::parse(text.as_bytes()) else { panic!("the text above is an object") };
+    let Ok(Json::Object(document)) = Json::parse(text.as_bytes()) else {
+        panic!("the text above is an object")
+    };
     let array = ArrayMetadata::parse_v3("/", document, &mut Vec::new()).expect("the text above is metadata");
     Chain::compile(&array, &[SIDE as u64, SIDE as u64]).expect("zkit knows blosc")
 }
@@ -204,7 +221,9 @@ fn consolidated(folder: &Path) -> String {
     let array = r#"{"chunks":[1,721,1440],"compressor":{"blocksize":0,"clevel":5,"cname":"lz4","id":"blosc","shuffle":1},"dtype":"<f4","fill_value":"NaN","filters":null,"order":"C","shape":[100,721,1440],"zarr_format":2}"#;
     let attributes = r#"{"_ARRAY_DIMENSIONS":["time","latitude","longitude"],"units":"K","long_name":"2 metre temperature"}"#;
     let entries: Vec<String> = (0..ARRAYS)
-        .map(|at| format!(r#""g{}/a{at}/.zarray":{array},"g{}/a{at}/.zattrs":{attributes}"#, at / 100, at / 100))
+        .map(|at| {
+            format!(r#""g{}/a{at}/.zarray":{array},"g{}/a{at}/.zattrs":{attributes}"#, at / 100, at / 100)
+        })
         .collect();
     let groups: String =
         (0..ARRAYS.div_ceil(100)).map(|at| format!(r#""g{at}/.zgroup":{{"zarr_format":2}},"#)).collect();
@@ -213,7 +232,8 @@ fn consolidated(folder: &Path) -> String {
         entries.join(",")
     );
     std::fs::write(folder.join(".zmetadata"), &text).expect("a temporary folder can be written");
-    std::fs::write(folder.join(".zgroup"), r#"{"zarr_format":2}"#).expect("a temporary folder can be written");
+    std::fs::write(folder.join(".zgroup"), r#"{"zarr_format":2}"#)
+        .expect("a temporary folder can be written");
     text
 }
 

@@ -18,8 +18,26 @@ fuzz_target!(|data: &[u8]| {
     let middle = whole.len() / 3..whole.len() / 2;
     let mut part = vec![0; middle.len()];
     if decoder.decode_range(data, whole.len(), middle.clone(), &mut part).is_ok() && is_whole {
-        assert_eq!(part, whole[middle], "a part is what the whole holds there");
+        assert_eq!(part, whole[middle.clone()], "a part is what the whole holds there");
+    }
+    if decode_span(&mut decoder, data, whole.len(), middle.clone(), &mut part).is_some() && is_whole {
+        assert_eq!(part, whole[middle], "a part read alone is what the whole holds there");
     }
     let mut wrong_size = vec![0; whole.len() + 1];
     assert!(decoder.decode_into(data, &mut wrong_size).is_err(), "a frame of another size is an error");
 });
+
+/// Decodes a range from the bytes that hold it.
+fn decode_span(
+    decoder: &mut Decoder,
+    data: &[u8],
+    decoded: usize,
+    range: std::ops::Range<usize>,
+    part: &mut [u8],
+) -> Option<()> {
+    let header = Header::parse(data).ok()?;
+    let head = data.get(..usize::try_from(header.head_bytes()).ok()?)?;
+    let span = header.span(head, range.clone()).ok()?;
+    let bytes = data.get(usize::try_from(span.start).ok()?..usize::try_from(span.end).ok()?)?;
+    decoder.decode_span(head, span.start, bytes, decoded, range, part).ok()
+}

@@ -48,7 +48,16 @@ fuzz_target!(|data: &[u8]| {
         CHAINS.with_borrow_mut(|chains| {
             let chain = chains.entry(chunk_bytes).or_insert_with(|| chain(chunk_bytes));
             let mut decoded = vec![0; chunk_bytes as usize];
-            let _ = SCRATCH.with_borrow_mut(|scratch| chain.decode_into(scratch, data, &mut decoded));
+            let middle = decoded.len() / 3..decoded.len() / 2;
+            let mut part = vec![0; middle.len()];
+            SCRATCH.with_borrow_mut(|scratch| {
+                let is_whole = chain.decode_into(scratch, data, &mut decoded).is_ok();
+                let is_part = chain.decode_range(scratch, data, middle.clone(), &mut part).is_ok();
+                if is_whole {
+                    assert!(is_part, "a range of a sound chunk decodes");
+                    assert_eq!(part, decoded[middle], "a range is what the whole holds there");
+                }
+            });
         });
     }
 });

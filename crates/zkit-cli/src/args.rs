@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args, ColorChoice, ValueEnum};
 
+use zkit_core::error::{Error, ErrorKind};
+use zkit_core::hierarchy::ArrayNode;
 use zkit_core::store::StoreOptions;
 
 use crate::environment::Environment;
@@ -168,6 +170,20 @@ pub struct SelectArgs {
 }
 
 impl SelectArgs {
+    /// Returns the arrays that the globs take.
+    ///
+    /// Fails with kind `Usage` where there are arrays and none is taken: that is a mistyped glob.
+    pub fn take<'a>(&self, arrays: Vec<&'a ArrayNode>) -> Result<Vec<&'a ArrayNode>, Error> {
+        let filter = self.filter();
+        let some = !arrays.is_empty();
+        let taken: Vec<&ArrayNode> = arrays.into_iter().filter(|array| filter.takes(&array.path)).collect();
+        if some && taken.is_empty() {
+            let error = Error::new(ErrorKind::Usage, "--include and --exclude leave no array");
+            return Err(error.with_hint("run `zkit inspect` to see the paths of the arrays"));
+        }
+        Ok(taken)
+    }
+
     /// Returns the filter over array paths.
     pub fn filter(&self) -> ArrayFilter {
         ArrayFilter::new(self.include.clone(), self.exclude.clone())

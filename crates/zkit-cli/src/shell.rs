@@ -111,7 +111,10 @@ impl Shell {
     /// answer.
     pub fn confirm(&self, question: &str, without_terminal: &str) -> Result<bool, Error> {
         if Stream::of(&io::stdin()) == Stream::Other || Stream::of(&io::stderr()) == Stream::Other {
-            let error = Error::new(ErrorKind::Usage, format!("nobody is there to answer: {question}"));
+            let error = Error::new(
+                ErrorKind::Usage,
+                format!("could not ask `{question}`: stdin or stderr is no terminal"),
+            );
             return Err(error.with_hint(without_terminal));
         }
         self.progress.stop();

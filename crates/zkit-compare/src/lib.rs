@@ -7,7 +7,7 @@ use serde::Serialize;
 use zkit_cli::args::{ResourceArgs, SelectArgs, StoreArgs};
 use zkit_cli::{Command, Exit, Shell};
 use zkit_core::engine::{self, Pair, Resources};
-use zkit_core::error::Error;
+use zkit_core::error::{Error, ErrorKind};
 use zkit_core::hierarchy::{ArrayNode, Hierarchy};
 use zkit_core::location::StoreUrl;
 use zkit_report::{Column, Document, Facts, Table, format};
@@ -77,10 +77,10 @@ impl Command for Compare {
         let filter = args.select.filter();
         let takes = |path: &str| filter.takes(path);
         let mut differences = metadata::differences(&left, &right, &takes);
-        let pairs: Vec<Pair<'_>> = left
-            .arrays
-            .iter()
-            .filter(|array| takes(&array.path))
+        let pairs: Vec<Pair<'_>> = args
+            .select
+            .take(left.arrays.iter().collect())?
+            .into_iter()
             .filter_map(|array| comparable(array, &right))
             .collect();
         let resources = Resources {
@@ -102,7 +102,11 @@ impl Command for Compare {
                     index: Some(difference.index),
                 }),
                 Err(error) => {
-                    exit = Exit::Incomplete;
+                    // corrupt bytes are a finding; what cannot be read leaves the answer incomplete
+                    exit = exit.worst(match error.kind() {
+                        ErrorKind::Corrupt => Exit::Findings,
+                        kind => Exit::from(kind),
+                    });
                     differences.push(failure(&pair.left.path, &error));
                 }
             }

@@ -34,12 +34,39 @@ pub(crate) fn differences(
             }),
         }
     }
-    for group in &left.groups {
-        let Some(other) = right.groups.iter().find(|other| other.path == group.path) else { continue };
-        let same_format = group.format == other.format;
-        attributes(&group.path, &group.attributes, &other.attributes, same_format, &mut found);
+    let group_of =
+        |hierarchy: &Hierarchy, path: &str| hierarchy.groups.iter().position(|group| group.path == path);
+    let groups = [left, right]
+        .into_iter()
+        .flat_map(|hierarchy| hierarchy.groups.iter().map(|group| group.path.as_str()));
+    for path in groups.filter(|path| takes(path)).collect::<BTreeSet<_>>() {
+        match (group_of(left, path), group_of(right, path)) {
+            (Some(one), Some(other)) => {
+                let (one, other) = (&left.groups[one], &right.groups[other]);
+                attributes(path, &one.attributes, &other.attributes, one.format == other.format, &mut found);
+            }
+            // a root without attributes says nothing that its children do not
+            (here, there) if path == "/" && lone_root_is_empty(left, here, right, there) => {}
+            (here, there) => found.push(DifferenceOutput {
+                path: path.to_owned(),
+                what: "missing",
+                left: here.map(|_| "group".to_owned()),
+                right: there.map(|_| "group".to_owned()),
+                index: None,
+            }),
+        }
     }
     found
+}
+
+fn lone_root_is_empty(
+    left: &Hierarchy,
+    here: Option<usize>,
+    right: &Hierarchy,
+    there: Option<usize>,
+) -> bool {
+    let root = here.map(|at| &left.groups[at]).or(there.map(|at| &right.groups[at]));
+    root.is_some_and(|root| root.attributes.is_empty())
 }
 
 fn arrays(left: &ArrayNode, right: &ArrayNode, found: &mut Vec<DifferenceOutput>) {

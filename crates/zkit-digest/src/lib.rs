@@ -19,7 +19,7 @@ pub struct DigestArgs {
     /// Path or URL of the store.
     store: StoreUrl,
 
-    /// Paths of arrays; all of them where none is given.
+    /// Paths of arrays, or of groups for all below them; everything where none is given.
     arrays: Vec<String>,
 
     /// Digest arrays of which no chunk was ever written, too, however large.
@@ -70,9 +70,7 @@ impl Command for Digest {
         shell.watch_stalls(args.access.stall_timeout);
         let hierarchy = Hierarchy::open(&args.store, &args.access.store_options(shell.environment()))?;
         let store = hierarchy.readable_store()?;
-        let filter = args.select.filter();
-        let arrays: Vec<&ArrayNode> =
-            hierarchy.select(&args.arrays)?.into_iter().filter(|array| filter.takes(&array.path)).collect();
+        let arrays = args.select.take(hierarchy.select(&args.arrays)?)?;
         let resources = Resources {
             memory_bytes: args.resources.memory_budget().bytes,
             jobs: args.resources.jobs().get(),

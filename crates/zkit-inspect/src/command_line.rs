@@ -21,7 +21,8 @@ impl CommandLine {
         format!("zkit recompress {} {} {options}", self.source, self.destination)
     }
 
-    /// Returns the `--chunks` option for a chunk shape; `None` where a dimension that is cut has no name.
+    /// Returns the command that writes a copy in other chunks, bits unchanged; `None` where a dimension that is cut
+    /// has no name, or one that does not fit a command line. It needs xarray and dask.
     pub(crate) fn rechunk(
         &self,
         chunks: &[u64],
@@ -30,11 +31,17 @@ impl CommandLine {
     ) -> Option<String> {
         let names = names?;
         let parts = chunks.iter().zip(shape).zip(names).map(|((&chunk, &length), name)| {
-            let name = name.as_deref().filter(|name| !name.contains(['=', ',']))?;
-            Some(if chunk >= length { format!("{name}=-1") } else { format!("{name}={chunk}") })
+            let plain = |name: &&str| name.chars().all(|c| c.is_alphanumeric() || "_- .".contains(c));
+            let name = name.as_deref().filter(plain)?;
+            Some(if chunk >= length { format!("\"{name}\": -1") } else { format!("\"{name}\": {chunk}") })
         });
         let parts: Vec<String> = parts.collect::<Option<_>>()?;
-        Some(self.recompress(&format!("--chunks {}", quoted(&parts.join(",")))))
+        let script = format!(
+            "import sys, xarray; xarray.open_zarr(sys.argv[1], decode_cf=False).drop_encoding().chunk({{{}}})\
+             .to_zarr(sys.argv[2], mode=\"w-\")",
+            parts.join(", ")
+        );
+        Some(format!("python -c '{script}' {} {}", self.source, self.destination))
     }
 
     /// Returns the command that consolidates the metadata in place.
@@ -76,7 +83,12 @@ mod tests {
         let line = CommandLine::for_store("a.zarr");
         let names = [Some("time".to_owned()), Some("lat".to_owned())];
         let command = line.rechunk(&[100, 32], &[100, 721], Some(&names)).unwrap();
-        assert_eq!(command, "zkit recompress a.zarr a-new.zarr --chunks time=-1,lat=32");
+        assert!(
+            command.contains(r#".chunk({"time": -1, "lat": 32})"#)
+                && command.ends_with("' a.zarr a-new.zarr"),
+            "{command}"
+        );
+        assert_eq!(line.rechunk(&[1], &[2], Some(&[Some("a'b".into())])), None);
         assert_eq!(line.rechunk(&[1, 1], &[2, 2], Some(&[None, Some("x".into())])), None);
         assert_eq!(line.rechunk(&[1], &[2], None), None);
     }

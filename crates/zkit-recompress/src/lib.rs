@@ -3,7 +3,7 @@
 mod codec;
 mod output;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
@@ -12,12 +12,12 @@ use zkit_cli::{Command, Exit, Shell};
 use zkit_core::engine::{self, Estimate, Resources, SurveyDepth, Verified};
 use zkit_core::error::{Error, ErrorKind};
 use zkit_core::event::Event;
-use zkit_core::hierarchy::{ArrayNode, Hierarchy};
+use zkit_core::hierarchy::Hierarchy;
 use zkit_core::location::StoreUrl;
 use zkit_core::metadata::{ChecksumChoice, Target, TargetCodec, ZarrFormat};
 use zkit_core::plan::{self, CopyPlan, Stored, Wish};
 use zkit_core::publish::{self, Consolidate, Existing, PartialStore};
-use zkit_core::store::{Store, StoreOptions};
+use zkit_core::store::{LocalWriter, Store, StoreOptions};
 use zkit_core::units::Bytes;
 
 /// Copies a whole store with another codec or Zarr format, and proves the copy.
@@ -31,7 +31,7 @@ pub struct RecompressArgs {
     source: StoreUrl,
 
     /// Path of the copy; it must not exist.
-    destination: PathBuf,
+    destination: StoreUrl,
 
     /// Codec: blosc:COMPRESSOR:LEVEL:SHUFFLE, zstd:LEVEL, gzip:LEVEL, none, keep, or JSON as in Zarr metadata.
     ///
@@ -126,7 +126,9 @@ pub struct Recompress;
 struct Done {
     plan_time: Duration,
     total_time: Duration,
-    verified: Verified,
+    written: Written,
+    /// Requests to a remote source, and how many of them were tried again.
+    requests: (u64, u64),
 }
 
 impl Command for Recompress {
@@ -137,7 +139,7 @@ impl Command for Recompress {
         let started = Instant::now();
         shell.stop_after(args.resources.deadline);
         shell.watch_stalls(args.access.stall_timeout);
-        check_destination(args)?;
+        let destination = destination(args)?;
         let observer = shell.observer();
         observer.event(Event::Phase("planning"));
         let source = Hierarchy::open(&args.source, &args.access.store_options(shell.environment()))?;
@@ -150,38 +152,33 @@ impl Command for Recompress {
         if args.dry_run {
             let costs = Costs {
                 absent_bytes: engine::absent_bytes(&plan)?,
-                free_bytes: publish::free_bytes(&args.destination),
+                free_bytes: publish::free_bytes(&destination),
                 estimate: engine::estimate_copy(&plan, store, shell.cancel())?,
             };
             output::emit_plan(shell, args, &source, &plan, &costs)?;
             return Ok(Exit::Done);
         }
-        let existing = confirm_overwrite(args, shell)?;
-        check_space(args, &plan)?;
+        let existing = confirm_overwrite(args, &destination, shell)?;
+        check_space(args, &destination, &plan)?;
         let plan_time = started.elapsed();
-        let verified = write(args, &source, store, &plan, resources, existing, shell)?;
-        output::emit_done(
-            shell,
-            args,
-            &source,
-            &plan,
-            &Done { plan_time, total_time: started.elapsed(), verified },
-        )?;
+        let job = Job { args, source: &source, store, plan: &plan, resources, shell };
+        let written = job.write(PartialStore::create(&destination, existing)?)?;
+        let done = Done { plan_time, total_time: started.elapsed(), written, requests: store.requests() };
+        output::emit_done(shell, args, &source, &plan, &done)?;
         Ok(Exit::Done)
     }
 }
 
-fn check_destination(args: &RecompressArgs) -> Result<(), Error> {
-    let text = args.destination.to_string_lossy();
-    if text.contains("://") && !text.starts_with("file://") {
-        let message = format!(
-            "could not write to {}: copies are written to local directories",
-            zkit_core::location::redact(&text)
-        );
+/// Returns the directory that the copy is to be, apart from its source.
+fn destination(args: &RecompressArgs) -> Result<PathBuf, Error> {
+    let Some(path) = args.destination.local_path() else {
+        let message =
+            format!("could not write to {}: copies are written to local directories", args.destination);
         return Err(Error::new(ErrorKind::Unsupported, message)
             .with_hint("name a local directory, and upload it with the tools of your cloud"));
-    }
-    publish::check_apart(&args.source, &args.destination)
+    };
+    publish::check_apart(&args.source, path)?;
+    Ok(path.to_owned())
 }
 
 fn make_plan(
@@ -210,7 +207,7 @@ fn make_plan(
     for defect in broken {
         shell.observer().event(Event::Warning(format!("left out: `{}`: {}", defect.path, defect.message)));
     }
-    let arrays: Vec<&ArrayNode> = source.arrays.iter().filter(|array| filter.takes(&array.path)).collect();
+    let arrays = args.select.take(source.arrays.iter().collect())?;
     let surveys = engine::survey(
         store,
         &arrays,
@@ -251,20 +248,16 @@ fn make_plan(
     Ok(plan::plan_copy(source.groups.clone(), listed, &wish)?)
 }
 
-fn confirm_overwrite(args: &RecompressArgs, shell: &Shell) -> anyhow::Result<Existing> {
+fn confirm_overwrite(args: &RecompressArgs, destination: &Path, shell: &Shell) -> anyhow::Result<Existing> {
     if !args.overwrite {
         return Ok(Existing::Keep);
     }
-    let question = format!("Replace {} once the copy is complete?", args.destination.display());
-    if args.destination.exists()
+    let question = format!("Replace {} once the copy is complete?", args.destination);
+    if destination.exists()
         && !args.yes
         && !shell.confirm(&question, "pass --yes to replace it without asking")?
     {
-        return Err(Error::new(
-            ErrorKind::Conflict,
-            format!("{} was left as it is", args.destination.display()),
-        )
-        .into());
+        return Err(Error::new(ErrorKind::Conflict, format!("{} was left as it is", args.destination)).into());
     }
     Ok(Existing::Replace)
 }
@@ -279,16 +272,16 @@ struct Costs {
     estimate: Option<Estimate>,
 }
 
-fn check_space(args: &RecompressArgs, plan: &CopyPlan) -> Result<(), Error> {
+fn check_space(args: &RecompressArgs, destination: &Path, plan: &CopyPlan) -> Result<(), Error> {
     let absent_bytes = engine::absent_bytes(plan)?;
-    match publish::free_bytes(&args.destination) {
+    match publish::free_bytes(destination) {
         Some(free) if absent_bytes > free => {
             let message = format!(
                 "{} absent chunks must be written, as the copy cannot say their fill value: {} on disk, {} are free at {}",
                 zkit_report::format::count(plan.totals.absent_written),
                 Bytes(absent_bytes),
                 Bytes(free),
-                args.destination.display()
+                args.destination
             );
             Err(Error::new(ErrorKind::Unwritable, message)
                 .with_hint("keep the Zarr format, or --exclude the arrays that are mostly absent"))
@@ -297,41 +290,76 @@ fn check_space(args: &RecompressArgs, plan: &CopyPlan) -> Result<(), Error> {
     }
 }
 
-fn write(
-    args: &RecompressArgs,
-    source: &Hierarchy,
-    store: &Store,
-    plan: &CopyPlan,
+/// What a run works with.
+struct Job<'a> {
+    args: &'a RecompressArgs,
+    source: &'a Hierarchy,
+    store: &'a Store,
+    plan: &'a CopyPlan,
     resources: Resources,
-    existing: Existing,
-    shell: &Shell,
-) -> anyhow::Result<Verified> {
-    let observer = shell.observer();
-    let partial = PartialStore::create(&args.destination, existing)?;
-    let writer = partial.writer()?;
-    observer.event(Event::Phase("copying"));
-    engine::run_copy(plan, store, writer, resources.memory_bytes, observer, shell.cancel())?;
-    for (key, document) in publish::metadata_documents(plan, source, args.consolidate.into()) {
-        let text = document.to_pretty();
-        writer.put(&key, text.as_bytes())?;
-        observer.meter().objects_written.add(1);
-        observer.meter().bytes_written.add(text.len() as u64);
+    shell: &'a Shell,
+}
+
+/// What was written and read back.
+struct Written {
+    /// Encoded bytes read for the copy, those of the verification apart.
+    bytes_read: u64,
+    /// Bytes decoded for the copy, those of the verification apart.
+    bytes_decoded: u64,
+    verified: Verified,
+}
+
+impl Job<'_> {
+    /// Writes chunks, then metadata, proves the copy and publishes it.
+    fn write(&self, partial: PartialStore) -> anyhow::Result<Written> {
+        let observer = self.shell.observer();
+        let meter = observer.meter();
+        let writer = partial.writer()?;
+        observer.event(Event::Phase("copying"));
+        engine::run_copy(
+            self.plan,
+            self.store,
+            writer,
+            self.resources.memory_bytes,
+            observer,
+            self.shell.cancel(),
+        )?;
+        for (key, document) in
+            publish::metadata_documents(self.plan, self.source, self.args.consolidate.into())
+        {
+            let text = document.to_pretty();
+            writer.put(&key, text.as_bytes())?;
+            meter.objects_written.add(1);
+            meter.bytes_written.add(text.len() as u64);
+        }
+        let (bytes_read, bytes_decoded) = (meter.bytes_read.get(), meter.bytes_decoded.get());
+        let verified = self.verify(writer)?;
+        self.shell.cancel().check()?;
+        observer.event(Event::Phase("publishing"));
+        partial.commit()?;
+        Ok(Written { bytes_read, bytes_decoded, verified })
     }
-    let mode = match args.verify {
-        VerifyArg::None => engine::Verify::None,
-        VerifyArg::Sample => engine::Verify::Sample,
-        VerifyArg::Full => engine::Verify::Full,
-    };
-    let mut verified = Verified::default();
-    if mode != engine::Verify::None {
+
+    fn verify(&self, writer: &LocalWriter) -> anyhow::Result<Verified> {
+        let mode = match self.args.verify {
+            VerifyArg::None => return Ok(Verified::default()),
+            VerifyArg::Sample => engine::Verify::Sample,
+            VerifyArg::Full => engine::Verify::Full,
+        };
+        let observer = self.shell.observer();
         observer.event(Event::Phase("verifying"));
         let started = Instant::now();
         let copy = Hierarchy::open(&StoreUrl::Local(writer.root().to_owned()), &StoreOptions::default())?;
-        verified = engine::verify(plan, store, &copy, mode, resources, observer, shell.cancel())?;
+        let verified = engine::verify(
+            self.plan,
+            self.store,
+            &copy,
+            mode,
+            self.resources,
+            observer,
+            self.shell.cancel(),
+        )?;
         observer.meter().verify_time.add_time(started.elapsed());
+        Ok(verified)
     }
-    shell.cancel().check()?;
-    observer.event(Event::Phase("publishing"));
-    partial.commit()?;
-    Ok(verified)
 }

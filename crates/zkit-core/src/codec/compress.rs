@@ -291,7 +291,8 @@ pub(super) fn zstd_range(
     dst: &mut [u8],
     scratch: &mut Scratch,
 ) -> Result<(), CodecError> {
-    let size = |found: usize| CodecError::Size { codec: "zstd", found: found as u64, expected: decoded as u64 };
+    let size =
+        |found: usize| CodecError::Size { codec: "zstd", found: found as u64, expected: decoded as u64 };
     if let Ok(Some(claimed)) = zstd_safe::get_frame_content_size(src)
         && claimed > decoded as u64
     {
@@ -528,5 +529,32 @@ mod tests {
         assert_eq!(out.len(), 500_000);
         assert!(decode_bounded(&spec, &frame[..length], 499_999, &mut out, &mut Scratch::new()).is_err());
         assert!(decode_bounded(&spec, &frame[..length - 1], 500_000, &mut out, &mut Scratch::new()).is_err());
+    }
+
+    #[test]
+    fn a_range_of_zstd_frames_is_what_the_whole_holds_there() {
+        let data: Vec<u8> = (0..300_000u32).map(|i| (i / 1000 * (i % 7)).to_le_bytes()[0]).collect();
+        let spec = CodecSpec::Zstd { level: 3, checksum: true };
+        let (mut scratch, mut frames) = (Scratch::new(), Vec::new());
+        for part in data.chunks(140_000) {
+            encode(&spec, part, &mut frames, &mut scratch).unwrap();
+        }
+        for range in [0..10, 0..140_000, 139_990..140_010, 150_000..280_000, 250_000..300_000, 0..300_000] {
+            let mut part = vec![0; range.len()];
+            zstd_range(&frames, data.len(), range.clone(), &mut part, &mut scratch).unwrap();
+            assert!(part == data[range.clone()], "{range:?}");
+        }
+        let mut end = vec![0; 10];
+        let mut last = |src: &[u8], decoded: usize| {
+            zstd_range(src, decoded, decoded - 10..decoded, &mut end, &mut scratch)
+        };
+        for wrong in [data.len() - 1, data.len() + 1] {
+            assert!(matches!(last(&frames, wrong), Err(CodecError::Size { .. })), "{wrong}");
+        }
+        let mut damaged = frames.clone();
+        *damaged.last_mut().unwrap() ^= 1;
+        for src in [&frames[..frames.len() - 1], &frames[..frames.len() / 2], &[], &damaged] {
+            assert!(last(src, data.len()).is_err(), "{} of {} bytes", src.len(), frames.len());
+        }
     }
 }

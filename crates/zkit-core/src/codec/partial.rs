@@ -92,9 +92,7 @@ impl Chain {
     /// the chunk's front as was read so far.
     pub fn stored_span(&self, head: &[u8], range: Range<usize>) -> Result<Option<StoredSpan>, CodecError> {
         match self.partial_decode() {
-            Some(PartialDecode::Stored) => {
-                Ok(Some(StoredSpan::At(range.start as u64..range.end as u64)))
-            }
+            Some(PartialDecode::Stored) => Ok(Some(StoredSpan::At(range.start as u64..range.end as u64))),
             Some(PartialDecode::Blosc) => {
                 if head.len() < blosc::HEADER_BYTES {
                     return Ok(Some(StoredSpan::HeadNeeded(blosc::HEADER_BYTES as u64)));

@@ -233,7 +233,6 @@ impl Run<'_> {
             })
             .collect();
         let fetched: Result<Fetched> = self.source.get_many(&keys, copy.object_limit).into_iter().collect();
-        self.meter.requests.add(keys.len() as u64);
         self.meter.read_time.add_time(started.elapsed());
         fetched
     }

@@ -99,7 +99,8 @@ pub(super) fn run<T: Sync, R: Send>(
     }
     for at in alone {
         let thread_bytes = footprint(&items[at]).thread_bytes.max(1);
-        let threads = usize::try_from(resources.memory_bytes / 2 / thread_bytes).unwrap_or(jobs).clamp(1, jobs);
+        let threads =
+            usize::try_from(resources.memory_bytes / 2 / thread_bytes).unwrap_or(jobs).clamp(1, jobs);
         let pool = pool(threads)?;
         // what threads leave is for slabs: the fewer there are, the less is decoded again for each
         let left = resources.memory_bytes.saturating_sub(thread_bytes.saturating_mul(threads as u64));

@@ -7,7 +7,6 @@ use std::fmt;
 
 use super::json::{Json, Object};
 
-
 /// The type of one element.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DataType {

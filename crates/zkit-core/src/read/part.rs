@@ -29,12 +29,24 @@ impl ArrayReader<'_> {
         context.cancel.check()?;
         let chain = self.chain_for(chunk_index)?;
         let chunk_region = self.node().metadata.grid.chunk_region(chunk_index);
-        let start: Vec<usize> =
-            part.start.iter().zip(&chunk_region.start).map(|(&at, &origin)| saturating_usize(at - origin)).collect();
+        let start: Vec<usize> = part
+            .start
+            .iter()
+            .zip(&chunk_region.start)
+            .map(|(&at, &origin)| saturating_usize(at - origin))
+            .collect();
         let wanted = Part { start: &start, shape: &to_usize(&part.shape) };
         with_scratch(|scratch, buffer, head| {
             if let (ChunkSource::Local, Some(range)) = (source, wanted.span_worth_reading(&chain)) {
-                return self.read_span(chunk_index, &chain, range, scratch, (head, buffer), run, context.meter);
+                return self.read_span(
+                    chunk_index,
+                    &chain,
+                    range,
+                    scratch,
+                    (head, buffer),
+                    run,
+                    context.meter,
+                );
             }
             let Some(encoded) = self.encoded(chunk_index, source, buffer, context.meter)? else {
                 return fill_run(self.fill()?, run);
@@ -142,8 +154,12 @@ impl Part<'_> {
         let strides = c_strides(chunk_shape, item);
         let offset = |(&at, stride): (&usize, &isize)| at * stride.unsigned_abs();
         let first: usize = self.start.iter().zip(strides.iter()).map(offset).sum();
-        let last: usize =
-            self.shape.iter().zip(strides.iter()).map(|(&length, stride)| offset((&length.saturating_sub(1), stride))).sum();
+        let last: usize = self
+            .shape
+            .iter()
+            .zip(strides.iter())
+            .map(|(&length, stride)| offset((&length.saturating_sub(1), stride)))
+            .sum();
         first..first + last + item
     }
 

@@ -110,6 +110,14 @@ impl Store {
         }
     }
 
+    /// Returns how many requests were sent to a remote store, and how many of them failed and were tried again.
+    pub fn requests(&self) -> (u64, u64) {
+        match self {
+            Self::Local(_) => (0, 0),
+            Self::Remote(store) => store.requests(),
+        }
+    }
+
     /// Reads an object into `buffer`, which is cleared; returns `false` if it is absent.
     ///
     /// An object of more than `limit` bytes is an error of kind `OverBudget`; nothing is allocated for it.

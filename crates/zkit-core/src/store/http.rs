@@ -18,6 +18,8 @@ pub(super) struct CountingConnector(Arc<Gate>);
 #[derive(Debug)]
 struct Gate {
     requests: AtomicU64,
+    /// Requests that failed in a way that is worth another try.
+    failures: AtomicU64,
     /// Time between two requests, if they are spaced.
     spacing: Option<Duration>,
     opened: Instant,
@@ -30,6 +32,7 @@ impl CountingConnector {
         let spacing = max_requests_per_second.map(|rate| Duration::from_secs(1) / rate.get());
         Self(Arc::new(Gate {
             requests: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
             spacing,
             opened: Instant::now(),
             next: AtomicU64::new(0),
@@ -39,6 +42,13 @@ impl CountingConnector {
     /// Returns how many requests were sent, retries included.
     pub(super) fn requests(&self) -> u64 {
         self.0.requests.load(Ordering::Relaxed)
+    }
+}
+
+impl CountingConnector {
+    /// Returns how many requests failed in a way that is worth another try.
+    pub(super) fn failures(&self) -> u64 {
+        self.0.failures.load(Ordering::Relaxed)
     }
 }
 
@@ -75,6 +85,13 @@ struct CountingService {
 impl HttpService for CountingService {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         self.gate.pass().await;
-        self.client.execute(request).await
+        let answer = self.client.execute(request).await;
+        // what object_store tries again: see its `RetryConfig`
+        let failed = answer.as_ref().map_or(true, |answer| {
+            let status = answer.status();
+            status.is_server_error() || matches!(status.as_u16(), 408 | 429)
+        });
+        self.gate.failures.fetch_add(u64::from(failed), Ordering::Relaxed);
+        answer
     }
 }

@@ -78,9 +78,9 @@ impl RemoteStore {
         &self.inner.place
     }
 
-    /// Returns how many requests were sent.
-    pub fn requests(&self) -> u64 {
-        self.connector.requests()
+    /// Returns how many requests were sent, and how many of them failed and were tried again.
+    pub fn requests(&self) -> (u64, u64) {
+        (self.connector.requests(), self.connector.failures())
     }
 
     /// Starts reading an object and calls `done` from a network thread; `done` must not block.

@@ -160,7 +160,9 @@ fn bytes(word_bytes: usize) -> BoxedStrategy<Codecs> {
         return Just(Codecs::written(vec![json!({"name": "bytes"})])).boxed();
     }
     prop::sample::select(vec!["little", "big"])
-        .prop_map(|endian| Codecs::written(vec![json!({"name": "bytes", "configuration": {"endian": endian}})]))
+        .prop_map(|endian| {
+            Codecs::written(vec![json!({"name": "bytes", "configuration": {"endian": endian}})])
+        })
         .boxed()
 }
 
@@ -211,7 +213,8 @@ fn other_compressors() -> impl Strategy<Value = Codecs> {
 pub(crate) fn compressors(item_bytes: usize) -> impl Strategy<Value = Codecs> {
     let shuffle = json!({"name": "numcodecs.shuffle", "configuration": {"elementsize": item_bytes}});
     // zarrs 0.23 leaves the last of an odd number of bytes out of the sum; numcodecs does not
-    let fletcher = (item_bytes % 2 == 0).then(|| json!({"name": "numcodecs.fletcher32", "configuration": {}}));
+    let fletcher =
+        (item_bytes % 2 == 0).then(|| json!({"name": "numcodecs.fletcher32", "configuration": {}}));
     let first = prop_oneof![
         3 => blosc(item_bytes).boxed(),
         2 => Just(Codecs::written(Vec::new())).boxed(),
@@ -238,11 +241,7 @@ fn divisors(shape: &[u64]) -> impl Strategy<Value = Vec<u64>> + use<> {
 
 /// One shard codec around the codecs of its inner chunks.
 fn shard(inner_shape: Vec<u64>, inner: Codecs) -> impl Strategy<Value = Codecs> {
-    (
-        prop::sample::select(vec!["start", "end"]),
-        prop::sample::select(vec!["little", "big"]),
-        any::<bool>(),
-    )
+    (prop::sample::select(vec!["start", "end"]), prop::sample::select(vec!["little", "big"]), any::<bool>())
         .prop_map(move |(location, endian, checksum)| {
             let mut index = vec![json!({"name": "bytes", "configuration": {"endian": endian}})];
             index.extend(checksum.then(|| json!({"name": "crc32c"})));

@@ -3,12 +3,14 @@
 mod case;
 mod oracle;
 
+use std::ops::Range;
+
 use case::{Chunk, Codecs, Texture, chunks, contents, plain_codecs, shards, textures, wrapped_shard_codecs};
 use oracle::Oracle;
 use proptest::prelude::*;
 use proptest::test_runner::Config;
 use serde_json::{Value, json};
-use zkit_core::codec::{Chain, Recoder, Scratch};
+use zkit_core::codec::{Chain, Recoder, Scratch, StoredSpan};
 
 const LIMIT: u64 = 1 << 24;
 
@@ -41,10 +43,33 @@ fn assert_alike(chunk: &Chunk, codecs: &Codecs, texture: Texture, seed: u64) {
 
 /// A range of a chunk is what the whole holds there.
 fn assert_ranges_alike(chain: &Chain, encoded: &[u8], decoded: &[u8]) {
-    for range in [0..decoded.len() / 3, decoded.len() / 3..decoded.len() / 2, decoded.len() / 2..decoded.len()] {
+    for range in
+        [0..decoded.len() / 3, decoded.len() / 3..decoded.len() / 2, decoded.len() / 2..decoded.len()]
+    {
         let mut part = vec![0xa5; range.len()];
-        chain.decode_range(&mut Scratch::new(), encoded, range.clone(), &mut part).expect("zkit decodes a range");
-        assert!(part == decoded[range], "a range is what the whole holds there");
+        chain
+            .decode_range(&mut Scratch::new(), encoded, range.clone(), &mut part)
+            .expect("zkit decodes a range");
+        assert!(part == decoded[range.clone()], "a range is what the whole holds there");
+        if let Some((head, span)) = span_of(chain, encoded, &range) {
+            part.fill(0xa5);
+            let bytes = &encoded[span.start as usize..span.end as usize];
+            chain
+                .decode_span(&mut Scratch::new(), head, (span.start, bytes), range.clone(), &mut part)
+                .expect("zkit decodes a range from its own bytes");
+            assert!(part == decoded[range], "a range read alone is what the whole holds there");
+        }
+    }
+}
+
+/// Returns the front of a chunk and where the stored bytes of a range lie, if they can be read alone.
+fn span_of<'a>(chain: &Chain, encoded: &'a [u8], range: &Range<usize>) -> Option<(&'a [u8], Range<u64>)> {
+    let mut head = &encoded[..0];
+    loop {
+        match chain.stored_span(head, range.clone()).expect("the chunk is sound")? {
+            StoredSpan::At(span) => return Some((head, span)),
+            StoredSpan::HeadNeeded(bytes) => head = &encoded[..bytes as usize],
+        }
     }
 }
 
@@ -98,7 +123,8 @@ proptest! {
 
 /// Two lists of codecs for one chunk; some begin alike, some are shards that are cut alike.
 fn pairs() -> impl Strategy<Value = (Chunk, Codecs, Codecs)> {
-    let any_codecs = |chunk: &Chunk| prop_oneof![plain_codecs(chunk).boxed(), wrapped_shard_codecs(chunk)].boxed();
+    let any_codecs =
+        |chunk: &Chunk| prop_oneof![plain_codecs(chunk).boxed(), wrapped_shard_codecs(chunk)].boxed();
     shards().prop_flat_map(move |chunk| {
         // behind shards the number of bytes is any
         let compressors = case::compressors(1);
@@ -119,7 +145,8 @@ fn pairs() -> impl Strategy<Value = (Chunk, Codecs, Codecs)> {
 
 /// The same codecs up to the bytes, others behind them.
 fn with_other_compressors(source: &Codecs, compressors: Codecs) -> Codecs {
-    let serializer = |codec: &Value| ["bytes", "sharding_indexed"].contains(&codec["name"].as_str().unwrap_or(""));
+    let serializer =
+        |codec: &Value| ["bytes", "sharding_indexed"].contains(&codec["name"].as_str().unwrap_or(""));
     let kept = source.list.iter().position(serializer).expect("one codec makes bytes") + 1;
     let list = source.list[..kept].iter().cloned().chain(compressors.list).collect();
     Codecs { list, written: compressors.written }
@@ -136,13 +163,27 @@ fn with_other_inner_codecs(source: &Codecs, inner: Codecs) -> Option<Codecs> {
 
 #[test]
 fn blosc_frames_of_many_blocks_are_read_and_written_like_zarrs_does() {
-    let chunk = |data_type, word_bytes, item_bytes, length| Chunk { data_type, word_bytes, item_bytes, shape: vec![length] };
+    let chunk = |data_type, word_bytes, item_bytes, length| Chunk {
+        data_type,
+        word_bytes,
+        item_bytes,
+        shape: vec![length],
+    };
     // more than a block of blosc's own choice, and not a multiple of it
-    let chunks = [chunk("uint8", 1, 1, 300_007), chunk("int16", 2, 2, 300_007), chunk("float64", 8, 8, 100_003)];
-    for (compressor, written) in
-        [("lz4", true), ("lz4hc", false), ("blosclz", false), ("zlib", true), ("zstd", true), ("snappy", false)]
-    {
-        for (shuffle, chunk) in ["noshuffle", "shuffle", "bitshuffle"].iter().flat_map(|shuffle| chunks.iter().map(move |chunk| (shuffle, chunk))) {
+    let chunks =
+        [chunk("uint8", 1, 1, 300_007), chunk("int16", 2, 2, 300_007), chunk("float64", 8, 8, 100_003)];
+    for (compressor, written) in [
+        ("lz4", true),
+        ("lz4hc", false),
+        ("blosclz", false),
+        ("zlib", true),
+        ("zstd", true),
+        ("snappy", false),
+    ] {
+        for (shuffle, chunk) in ["noshuffle", "shuffle", "bitshuffle"]
+            .iter()
+            .flat_map(|shuffle| chunks.iter().map(move |chunk| (shuffle, chunk)))
+        {
             let configuration = json!({
                 "cname": compressor, "clevel": 5, "shuffle": shuffle, "typesize": chunk.item_bytes, "blocksize": 0,
             });
@@ -193,7 +234,8 @@ fn words() -> impl Strategy<Value = (Chunk, Value, Vec<Vec<u8>>)> {
 }
 
 fn elements_of(chain: &Chain, encoded: &[u8]) -> Vec<Vec<u8>> {
-    let elements = chain.decode_variable(&mut Scratch::new(), encoded, LIMIT).expect("zkit decodes the elements");
+    let elements =
+        chain.decode_variable(&mut Scratch::new(), encoded, LIMIT).expect("zkit decodes the elements");
     elements.iter().map(<[u8]>::to_vec).collect()
 }
 

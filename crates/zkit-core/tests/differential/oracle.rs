@@ -19,7 +19,8 @@ impl Oracle {
         let metadata = ArrayMetadata::try_from(metadata).expect("zarrs reads the metadata");
         let array = Array::new_with_metadata(Arc::new(MemoryStore::new()), "/", metadata)
             .expect("zarrs knows the codecs");
-        let shape = array.shape().iter().map(|&length| NonZeroU64::new(length).expect("chunks hold elements"));
+        let shape =
+            array.shape().iter().map(|&length| NonZeroU64::new(length).expect("chunks hold elements"));
         Self { shape: shape.collect(), array, options: CodecOptions::default() }
     }
 
@@ -42,7 +43,9 @@ impl Oracle {
             Some(*end)
         }));
         let offsets = zarrs::array::ArrayBytesOffsets::new(offsets).expect("offsets rise");
-        self.encode_elements(ArrayBytes::new_vlen(elements.concat(), offsets).expect("offsets end with the bytes"))
+        self.encode_elements(
+            ArrayBytes::new_vlen(elements.concat(), offsets).expect("offsets end with the bytes"),
+        )
     }
 
     /// Decodes the chunk to elements of any length.

@@ -264,9 +264,7 @@ mod tests {
                 let span = header.span(head, range.clone()).unwrap();
                 part.fill(0);
                 let bytes = &frame[span.start as usize..span.end as usize];
-                decoder
-                    .decode_span(head, span.start, bytes, values.len(), range.clone(), &mut part)
-                    .unwrap();
+                decoder.decode_span(head, span.start, bytes, values.len(), range.clone(), &mut part).unwrap();
                 assert!(part == values[range.clone()], "{codec:?} {shuffle:?} {range:?} from its span");
             }
         }

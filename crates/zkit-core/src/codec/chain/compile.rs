@@ -173,5 +173,4 @@ impl Chain {
             what: format!("zkit does not decode the codec `{}`", self.steps[index].spec),
         }
     }
-
 }

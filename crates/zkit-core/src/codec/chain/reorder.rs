@@ -72,7 +72,11 @@ pub(super) fn swap_items(swaps: &[Swap], item_bytes: usize, bytes: &mut [u8]) {
 }
 
 /// Returns elements stored with dimensions in `order` in the C order of `shape`.
-pub(super) fn transposed_back(elements: &VariableElements, order: &[usize], shape: &[usize]) -> VariableElements {
+pub(super) fn transposed_back(
+    elements: &VariableElements,
+    order: &[usize],
+    shape: &[usize],
+) -> VariableElements {
     let stored_shape: Vec<u64> = order.iter().map(|&dimension| shape[dimension] as u64).collect();
     let mut result = VariableElements::filled(&[], elements.len());
     let positions = (0..elements.len()).map(|from| {
