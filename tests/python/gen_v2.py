@@ -113,7 +113,6 @@ def v2_compressors(root):
         "alone": {"format": lzma.FORMAT_ALONE},
         "crc64": {"check": lzma.CHECK_CRC64},
         "sha256": {"check": lzma.CHECK_SHA256, "preset": 1},
-        "xz_delta": {"filters": [delta, {"id": lzma.FILTER_LZMA2, "preset": 1}]},
         "raw_delta": {"format": lzma.FORMAT_RAW, "filters": [delta, {"id": lzma.FILTER_LZMA2, "preset": 1}]},
         "raw_sized": {"format": lzma.FORMAT_RAW, "filters": [{"id": lzma.FILTER_LZMA2, **sized}]},
         "raw_lzma1": {"format": lzma.FORMAT_RAW, "filters": [{"id": lzma.FILTER_LZMA1, **sized}]},

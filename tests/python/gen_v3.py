@@ -225,15 +225,6 @@ def v3_sharding(root):
         filters=[TransposeCodec(order=(1, 0))],
         serializer=ShardingCodec(chunk_shape=(4, 4), codecs=inner["zstd"]),
     )
-    # the order of a transpose in front moves what inner chunks divide
-    v3(
-        root,
-        "transposed_oblong",
-        weather((24, 6, 5), "i2"),
-        chunks=(12, 3, 5),
-        filters=[TransposeCodec(order=(1, 2, 0))],
-        serializer=ShardingCodec(chunk_shape=(3, 5, 4), codecs=inner["zstd"]),
-    )
     v3(
         root,
         "partial",

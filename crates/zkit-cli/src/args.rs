@@ -78,6 +78,9 @@ impl GlobalArgs {
     }
 }
 
+/// More threads than this are not started.
+const MAX_JOBS: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
+
 /// What a run may take of the machine.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Resource options")]
@@ -87,7 +90,7 @@ pub struct ResourceArgs {
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<MemoryLimit>,
 
-    /// Threads that work [default: one for each CPU that this process may use].
+    /// Threads that work, at most 1,024 [default: one for each CPU that this process may use].
     #[arg(long, short, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
 
@@ -102,9 +105,10 @@ impl ResourceArgs {
         MemoryBudget::resolve(self.memory, memory::free_bytes())
     }
 
-    /// Returns the number of threads that work.
+    /// Returns the number of threads that work; more than [`MAX_JOBS`] would only wait for each other.
     pub fn jobs(&self) -> NonZeroUsize {
-        self.jobs.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN)
+        let jobs = self.jobs.or_else(|| std::thread::available_parallelism().ok());
+        jobs.unwrap_or(NonZeroUsize::MIN).min(MAX_JOBS)
     }
 }
 

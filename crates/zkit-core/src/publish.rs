@@ -1,7 +1,7 @@
 //! Making a store appear at once: it is built in a `.partial` sibling, synced, and renamed.
 //!
 //! Until the rename nothing is at the destination; a run that dies leaves only the sibling, which the next run
-//! to the same destination takes away. Two runs at once are told apart by a lock on the sibling, which the
+//! to the same destination takes away: a marker tells it from what others named so. Two runs at once are told apart by a lock on the sibling, which the
 //! kernel frees with the process.
 
 use std::fs::File;
@@ -16,6 +16,9 @@ use crate::location::StoreUrl;
 use crate::metadata::{ArrayMetadata, Json, Object, ZarrFormat, group_documents};
 use crate::plan::CopyPlan;
 use crate::store::{LocalWriter, join, write_error};
+
+/// The file in a `.partial` sibling by which the next run knows that it may take it away.
+const MARKER: &str = ".zkit-partial";
 
 /// What happens to a store that is already at the destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,11 +64,13 @@ impl PartialStore {
             }
             // left by a run that died, unless somebody holds its lock
             let _lock = lock(LocalWriter::open(&partial)?, &partial)?;
+            check_ours(&partial)?;
             std::fs::remove_dir_all(&partial)
                 .and_then(|()| std::fs::create_dir(&partial))
                 .map_err(|error| write_error(&partial, "replace", error))?;
         }
         let writer = lock(LocalWriter::open(&partial)?, &partial)?;
+        writer.put(MARKER, b"zkit builds a store here; it is safe to remove when no zkit runs\n")?;
         Ok(Self { destination: destination.to_owned(), existing, writer: Some(writer) })
     }
 
@@ -92,6 +97,7 @@ impl PartialStore {
             Existing::Replace if self.destination.exists() => RenameFlags::EXCHANGE,
             _ => RenameFlags::NOREPLACE,
         };
+        std::fs::remove_file(partial.join(MARKER)).map_err(|error| write_error(partial, "publish", error))?;
         let current = rustix::fs::CWD;
         match rustix::fs::renameat_with(current, partial, current, &self.destination, flags) {
             Ok(()) => {}
@@ -152,13 +158,37 @@ fn check_free(destination: &Path, existing: Existing) -> Result<()> {
     let Ok(metadata) = std::fs::symlink_metadata(destination) else { return Ok(()) };
     match existing {
         Existing::Keep => Err(occupied(destination)),
-        Existing::Replace if metadata.is_dir() => Ok(()),
+        Existing::Replace if metadata.is_dir() => check_store(destination),
         Existing::Replace => {
             let message = format!("the destination {} is not a directory", destination.display());
             Err(Error::new(ErrorKind::Conflict, message)
                 .with_hint("remove it yourself, or name another destination"))
         }
     }
+}
+
+/// Checks that a directory that is to be replaced is a store, or empty: a slip must not cost a home directory.
+fn check_store(destination: &Path) -> Result<()> {
+    const METADATA: [&str; 5] = ["zarr.json", ".zgroup", ".zarray", ".zattrs", ".zmetadata"];
+    if METADATA.iter().any(|name| destination.join(name).exists()) || is_empty(destination)? {
+        return Ok(());
+    }
+    let message = format!("the destination {} is a directory, but no Zarr store", destination.display());
+    Err(Error::new(ErrorKind::Conflict, message).with_hint("remove it yourself, or name another destination"))
+}
+
+/// Checks that a `.partial` sibling was left by a run of zkit.
+fn check_ours(partial: &Path) -> Result<()> {
+    if partial.join(MARKER).exists() || is_empty(partial)? {
+        return Ok(());
+    }
+    let message = format!("{} is in the way, and was not left by zkit", partial.display());
+    Err(Error::new(ErrorKind::Conflict, message).with_hint("remove it yourself, or name another destination"))
+}
+
+fn is_empty(directory: &Path) -> Result<bool> {
+    let entries = std::fs::read_dir(directory).map_err(|error| write_error(directory, "look into", error))?;
+    Ok(entries.take(1).count() == 0)
 }
 
 fn partial_path(destination: &Path) -> Result<PathBuf> {
@@ -319,8 +349,12 @@ mod tests {
             ErrorKind::Conflict
         );
         drop(first);
-        std::fs::create_dir(folder.path().join("a.zarr.partial")).unwrap();
-        std::fs::write(folder.path().join("a.zarr.partial/old"), b"x").unwrap();
+        let partial = folder.path().join("a.zarr.partial");
+        std::fs::create_dir(&partial).unwrap();
+        std::fs::write(partial.join("old"), b"x").unwrap();
+        let refused = PartialStore::create(&destination, Existing::Keep).unwrap_err();
+        assert!(partial.join("old").exists(), "{refused}");
+        std::fs::write(partial.join(MARKER), b"").unwrap();
         let second = PartialStore::create(&destination, Existing::Keep).unwrap();
         assert!(!second.writer().unwrap().root().join("old").exists());
     }
@@ -331,6 +365,9 @@ mod tests {
         let destination = folder.path().join("a.zarr");
         std::fs::create_dir(&destination).unwrap();
         std::fs::write(destination.join("old"), b"x").unwrap();
+        let error = PartialStore::create(&destination, Existing::Replace).unwrap_err();
+        assert!(error.to_string().contains("no Zarr store"), "{error}");
+        std::fs::write(destination.join(".zgroup"), b"{}").unwrap();
         assert_eq!(
             PartialStore::create(&destination, Existing::Keep).unwrap_err().kind(),
             ErrorKind::Conflict

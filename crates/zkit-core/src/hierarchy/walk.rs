@@ -6,14 +6,18 @@ use crate::error::{ErrorKind, Result};
 use crate::metadata::{Json, Object};
 use crate::store::{ChildKind, FetchResult, ObjectKind, Store, is_safe_name, join};
 
-/// Hierarchies deeper than this are refused: links can make a directory contain itself.
+/// Hierarchies deeper than this are refused.
 const MAX_DEPTH: usize = 32;
+/// Directories behind links that one walk looks into: links to directories of links multiply.
+const MAX_LINKED: usize = 10_000;
 
 /// A directory that may be a node.
 struct Candidate {
     prefix: String,
     /// Whether the parent has metadata; only then a directory without metadata is looked into further.
     parent_known: bool,
+    /// Whether a link leads to it.
+    linked: bool,
 }
 
 impl Candidate {
@@ -24,7 +28,7 @@ impl Candidate {
 
 /// Reads all nodes; `root_v3` is the root's `zarr.json`, which was read already.
 pub(super) fn read(hierarchy: &mut Hierarchy, store: &Store, root_v3: Option<Json>) -> Result<()> {
-    let root = Candidate { prefix: String::new(), parent_known: true };
+    let root = Candidate { prefix: String::new(), parent_known: true, linked: false };
     let mut groups = match root_v3 {
         Some(document) => {
             let is_array = document.get("node_type").and_then(Json::as_str) == Some("array");
@@ -33,6 +37,7 @@ pub(super) fn read(hierarchy: &mut Hierarchy, store: &Store, root_v3: Option<Jso
         }
         None => read_nodes(hierarchy, store, vec![root]),
     };
+    let mut linked = 0;
     for _ in 0..MAX_DEPTH {
         if groups.is_empty() {
             return Ok(());
@@ -47,14 +52,23 @@ pub(super) fn read(hierarchy: &mut Hierarchy, store: &Store, root_v3: Option<Jso
                 Err(error) => hierarchy.unreadable_node(&group.path(), &error),
             }
         }
+        linked += candidates.iter().filter(|candidate| candidate.linked).count();
+        if linked > MAX_LINKED
+            && let Some(first) = candidates.iter().find(|candidate| candidate.linked)
+        {
+            let message =
+                format!("more than {MAX_LINKED} directories behind links; this and others are left out");
+            hierarchy.unreadable = true;
+            hierarchy.defect(&first.path(), "unreadable", message);
+            candidates.retain(|candidate| !candidate.linked);
+        }
         groups = read_nodes(hierarchy, store, candidates);
     }
     for (group, _) in &groups {
-        hierarchy.defect(
-            &group.path(),
-            "malformed-metadata",
-            format!("groups are nested more than {MAX_DEPTH} deep; what lies below is left out"),
-        );
+        // the group itself is sound: the defect is that of its children
+        let path = format!("/{}", join(&group.prefix, "*"));
+        let message = format!("groups are nested more than {MAX_DEPTH} deep; what lies below is left out");
+        hierarchy.defect(&path, "malformed-metadata", message);
     }
     Ok(())
 }
@@ -70,15 +84,16 @@ fn children(
     for child in store.children(&group.prefix)? {
         let prefix = join(&group.prefix, &child.name);
         match child.kind {
-            ChildKind::Directory if is_safe_name(&child.name) => {
+            ChildKind::Directory | ChildKind::LinkedDirectory if is_safe_name(&child.name) => {
                 // below a directory without metadata, chunk-like names are chunks of something broken
                 let chunk_like =
                     !known && (child.name == "c" || child.name.bytes().all(|byte| byte.is_ascii_digit()));
                 if !chunk_like && !child.name.starts_with("__MACOSX") {
-                    candidates.push(Candidate { prefix, parent_known: known });
+                    let linked = group.linked || child.kind == ChildKind::LinkedDirectory;
+                    candidates.push(Candidate { prefix, parent_known: known, linked });
                 }
             }
-            ChildKind::Directory => {
+            ChildKind::Directory | ChildKind::LinkedDirectory => {
                 hierarchy.defect(&format!("/{prefix}"), "unsafe-name", "a name that is no part of a key")
             }
             ChildKind::Object(ObjectKind::DanglingLink) => {
@@ -189,5 +204,33 @@ fn document(hierarchy: &mut Hierarchy, path: &str, name: &str, fetched: Option<F
             hierarchy.unreadable_node(path, &error);
             Document::Broken
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use crate::hierarchy::Hierarchy;
+    use crate::location::StoreUrl;
+    use crate::store::StoreOptions;
+
+    #[test]
+    fn links_to_directories_of_links_do_not_multiply_for_ever() {
+        let folder = tempfile::tempdir().unwrap();
+        for level in 0..20 {
+            let group = folder.path().join(level.to_string());
+            std::fs::create_dir(&group).unwrap();
+            std::fs::write(group.join(".zgroup"), r#"{"zarr_format":2}"#).unwrap();
+            for name in 'a'..='z' {
+                symlink(format!("../{}", level + 1), group.join(name.to_string())).unwrap();
+            }
+        }
+        std::fs::write(folder.path().join(".zgroup"), r#"{"zarr_format":2}"#).unwrap();
+        std::fs::create_dir(folder.path().join("20")).unwrap();
+        let url = StoreUrl::Local(folder.path().to_owned());
+        let hierarchy = Hierarchy::open(&url, &StoreOptions::default()).unwrap();
+        assert!(hierarchy.unreadable);
+        assert_eq!(hierarchy.broken_nodes().len(), 1);
     }
 }

@@ -87,6 +87,8 @@ pub struct Child {
 pub enum ChildKind {
     /// More entries lie below it.
     Directory,
+    /// A link to a directory that does not hold the link itself: more entries lie below it, perhaps seen before.
+    LinkedDirectory,
     /// An object, with its kind.
     Object(ObjectKind),
 }

@@ -340,13 +340,32 @@ impl LocalStore {
                 ChildKind::Object(ObjectKind::Regular)
             } else {
                 let (kind, _) = self.kind_of(&entry.path(), file_type)?;
-                let directory = kind == ObjectKind::Regular && entry.path().is_dir();
-                if directory { ChildKind::Directory } else { ChildKind::Object(kind) }
+                if kind == ObjectKind::Regular && entry.path().is_dir() {
+                    if self.leads_in_a_circle(prefix, &entry.path()).map_err(failed)? {
+                        continue;
+                    }
+                    ChildKind::LinkedDirectory
+                } else {
+                    ChildKind::Object(kind)
+                }
             };
             children.push(Child { name, kind });
         }
         children.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         Ok(children)
+    }
+
+    /// Returns whether a link below `prefix` leads to a directory on the way to it, links resolved: such circles hold
+    /// nothing new.
+    fn leads_in_a_circle(&self, prefix: &str, link: &Path) -> io::Result<bool> {
+        let target = link.canonicalize()?;
+        let mut folder = self.canonical_root.clone();
+        let mut circle = folder.starts_with(&target);
+        for name in prefix.split('/').filter(|name| !name.is_empty()) {
+            folder.push(name);
+            circle |= folder.canonicalize()?.starts_with(&target);
+        }
+        Ok(circle)
     }
 
     /// Returns the path of an object, for messages and for tools that need one.
@@ -445,6 +464,22 @@ mod tests {
         symlink("../c", store.root().join("x/other/back")).unwrap();
         let keys: Vec<String> = listed(&store, "x").unwrap().into_iter().map(|(key, _)| key).collect();
         assert_eq!(keys, ["c/0", "other/back/0"]);
+    }
+
+    #[test]
+    fn children_are_no_links_back_to_where_they_lie() {
+        let (_folder, store) = store();
+        symlink(".", store.root().join("x/self")).unwrap();
+        symlink("../x/c", store.root().join("x/linked")).unwrap();
+        std::fs::create_dir(store.root().join("y")).unwrap();
+        symlink("../y", store.root().join("x/y")).unwrap();
+        symlink("../x", store.root().join("y/back")).unwrap();
+        let names = |prefix: &str| {
+            store.children(prefix).unwrap().into_iter().map(|child| child.name).collect::<Vec<_>>()
+        };
+        assert_eq!(names("x"), ["c", "linked", "y"]);
+        assert_eq!(names("y"), ["back"]);
+        assert_eq!(names("x/y"), Vec::<String>::new());
     }
 
     #[test]

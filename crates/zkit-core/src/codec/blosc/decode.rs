@@ -244,6 +244,7 @@ mod tests {
 
     use super::super::golden::{FRAMES, from_hex, values};
     use super::*;
+    use crate::units::saturating_usize;
 
     #[test]
     fn decodes_frames_of_c_blosc() {
@@ -260,10 +261,10 @@ mod tests {
                 let mut part = vec![0; range.len()];
                 decoder.decode_range(&frame, values.len(), range.clone(), &mut part).unwrap();
                 assert!(part == values[range.clone()], "{codec:?} {shuffle:?} {range:?}");
-                let head = &frame[..header.head_bytes() as usize];
+                let head = &frame[..saturating_usize(header.head_bytes())];
                 let span = header.span(head, range.clone()).unwrap();
                 part.fill(0);
-                let bytes = &frame[span.start as usize..span.end as usize];
+                let bytes = &frame[saturating_usize(span.start)..saturating_usize(span.end)];
                 decoder.decode_span(head, span.start, bytes, values.len(), range.clone(), &mut part).unwrap();
                 assert!(part == values[range.clone()], "{codec:?} {shuffle:?} {range:?} from its span");
             }
