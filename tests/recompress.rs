@@ -55,6 +55,38 @@ fn refuses_to_overwrite_an_existing_destination() {
 }
 
 #[test]
+fn overwrites_stores_and_nothing_else() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let precious = folder.path().join("home");
+    std::fs::create_dir(&precious).expect("a temporary folder can be written");
+    std::fs::write(precious.join("letter"), "x").expect("a temporary folder can be written");
+    let overwrite =
+        || run(zkit().arg("recompress").arg(fixture(TOUR)).arg(&precious).args(["--overwrite", "--yes"]));
+    let answer = overwrite();
+    assert_eq!(answer.code, 3, "{}", answer.stderr);
+    assert!(answer.stderr.contains("no Zarr store"), "{}", answer.stderr);
+    assert_eq!(names_in(&precious), ["letter"]);
+    std::fs::write(precious.join(".zgroup"), "{}").expect("a temporary folder can be written");
+    let answer = overwrite();
+    assert_eq!(answer.code, 0, "{}", answer.stderr);
+    assert!(!names_in(&precious).contains(&"letter".to_owned()));
+    assert_eq!(names_in(folder.path()), ["home"]);
+}
+
+#[test]
+fn a_codec_that_fits_no_array_is_a_usage_error() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let copy = folder.path().join("copy.zarr");
+    for (format, codec) in [("2", r#"{"id":"nope"}"#), ("2", r#"{"name":"zstd"}"#), ("3", r#"{"id":"zstd"}"#)]
+    {
+        let options = ["--zarr-format", format, "--codec", codec];
+        let answer = run(zkit().arg("recompress").arg(fixture("ostia_sst.zarr")).arg(&copy).args(options));
+        assert_eq!(answer.code, 2, "{codec}: {}", answer.stderr);
+        assert!(names_in(folder.path()).is_empty(), "{codec}");
+    }
+}
+
+#[test]
 fn refuses_a_destination_inside_its_source() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let source = copy_to("lzma.zarr", folder.path());

@@ -67,11 +67,18 @@ impl std::str::FromStr for StoreUrl {
         let Some((scheme, _)) = text.split_once("://") else {
             return Ok(Self::Local(PathBuf::from(text)));
         };
-        let url = Url::parse(text).map_err(|error| {
+        let scheme = scheme.to_ascii_lowercase();
+        // names of files and keys hold `#` and `?`: cut off there, another store would be opened
+        let escaped = match scheme.as_str() {
+            "file" => text.replace('#', "%23").replace('?', "%3F"),
+            "http" | "https" => text.to_owned(),
+            _ => text.replace('#', "%23"),
+        };
+        let url = Url::parse(&escaped).map_err(|error| {
             Error::new(ErrorKind::Usage, format!("could not parse the URL `{}`", redact(text)))
                 .with_source(error)
         })?;
-        let scheme = match scheme.to_ascii_lowercase().as_str() {
+        let scheme = match scheme.as_str() {
             "file" => {
                 let path = url.to_file_path().map_err(|()| {
                     Error::new(ErrorKind::Usage, format!("`{}` does not name a local file", redact(text)))
@@ -148,6 +155,16 @@ mod tests {
             "file:///a/b%20c.zarr".parse::<StoreUrl>().unwrap(),
             StoreUrl::Local("/a/b c.zarr".into())
         );
+        assert_eq!(
+            "file:///a/b#c?.zarr".parse::<StoreUrl>().unwrap(),
+            StoreUrl::Local("/a/b#c?.zarr".into())
+        );
+    }
+
+    #[test]
+    fn keys_hold_number_signs() {
+        let StoreUrl::Remote { url, .. } = "s3://bucket/run#7/a.zarr".parse().unwrap() else { panic!() };
+        assert_eq!((url.path(), url.fragment()), ("/run%237/a.zarr", None));
     }
 
     #[test]

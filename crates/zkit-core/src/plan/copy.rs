@@ -168,6 +168,12 @@ fn plan_array(source: ArrayNode, stored: Stored, target: &Target) -> Result<Arra
         .and_then(|conversion| strategy(&source.metadata, conversion));
     let (strategy, why, conversion) = match planned {
         Ok(planned) => planned,
+        Err(reason) if is_fault_of_codec(&source, target) => {
+            let message = format!("could not plan a copy of `{}` with this --codec: {reason}", source.path);
+            return Err(Error::new(ErrorKind::Usage, message).with_hint(
+                "give JSON as the metadata of this Zarr format has it, or a codec such as zstd:3",
+            ));
+        }
         // what cannot be encoded anew is copied byte for byte, and named
         Err(reason) if same_format => {
             let keep = Target { codec: TargetCodec::Keep, ..target.clone() };
@@ -190,6 +196,15 @@ fn plan_array(source: ArrayNode, stored: Stored, target: &Target) -> Result<Arra
         stored_bytes: stored.bytes,
         largest_bytes: stored.largest_bytes,
     })
+}
+
+/// Returns whether JSON of the user is why an array cannot be encoded anew: without a compressor it could.
+fn is_fault_of_codec(source: &ArrayNode, target: &Target) -> bool {
+    let plain = Target { codec: TargetCodec::Uncompressed, ..target.clone() };
+    matches!(target.codec, TargetCodec::Json(_))
+        && convert(&source.path, &source.metadata, &plain)
+            .and_then(|conversion| strategy(&source.metadata, conversion))
+            .is_ok()
 }
 
 fn refusal(source: &ArrayNode, reason: &str) -> Error {
