@@ -105,7 +105,7 @@ impl ResourceArgs {
         MemoryBudget::resolve(self.memory, memory::free_bytes())
     }
 
-    /// Returns the number of threads that work; more than [`MAX_JOBS`] would only wait for each other.
+    /// Returns the number of threads that work; more than 1,024 would only wait for each other.
     pub fn jobs(&self) -> NonZeroUsize {
         let jobs = self.jobs.or_else(|| std::thread::available_parallelism().ok());
         jobs.unwrap_or(NonZeroUsize::MIN).min(MAX_JOBS)

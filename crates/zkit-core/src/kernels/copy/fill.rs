@@ -11,7 +11,7 @@ use super::region::each;
 ///
 /// # Errors
 ///
-/// As [`copy_strided`].
+/// As [`copy_strided`](super::copy_strided).
 pub fn fill_strided(
     item: &[u8],
     shape: &[usize],
