@@ -32,7 +32,8 @@ impl Scratch {
         self.buffers.push(buffer);
     }
 
-    pub(super) fn inner(&mut self) -> &mut Self {
+    /// Returns the scratch of inner chunks.
+    pub(crate) fn inner(&mut self) -> &mut Self {
         self.inner.get_or_insert_default()
     }
 }

@@ -143,7 +143,7 @@ impl ShardCodec {
     }
 
     /// Finds and reads the index of a whole shard.
-    pub(super) fn index_of(&self, scratch: &mut Scratch, shard: &[u8]) -> Result<ShardIndex, CodecError> {
+    pub(crate) fn index_of(&self, scratch: &mut Scratch, shard: &[u8]) -> Result<ShardIndex, CodecError> {
         let short = || {
             CodecError::corrupt(
                 CODEC,
@@ -159,7 +159,7 @@ impl ShardCodec {
     }
 
     /// Returns the bytes of an inner chunk; the index was checked against the shard's length.
-    pub(super) fn inner_bytes<'a>(shard: &'a [u8], place: &InnerPlace) -> &'a [u8] {
+    pub(crate) fn inner_bytes<'a>(shard: &'a [u8], place: &InnerPlace) -> &'a [u8] {
         let start = crate::units::saturating_usize(place.offset);
         &shard[start..start + crate::units::saturating_usize(place.length)]
     }

@@ -39,6 +39,20 @@ impl VariableElements {
         self.spans.iter().map(|&(start, length)| &self.data[start..start + length])
     }
 
+    /// Adds an element behind all others.
+    pub fn push(&mut self, element: &[u8]) {
+        let start = self.data.len();
+        self.data.extend_from_slice(element);
+        self.spans.push((start, element.len()));
+    }
+
+    /// Replaces one element.
+    pub fn set(&mut self, position: usize, element: &[u8]) {
+        let start = self.data.len();
+        self.data.extend_from_slice(element);
+        self.spans[position] = (start, element.len());
+    }
+
     /// Puts the elements of `part` at the given positions of these elements.
     pub(super) fn place(&mut self, part: &Self, positions: impl Iterator<Item = (usize, usize)>) {
         let base = self.data.len();

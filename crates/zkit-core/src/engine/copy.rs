@@ -1,80 +1,159 @@
-//! Runs a plan: read, recode, write, a unit at a time, on every core.
+//! Runs a plan: read, recode or assemble, write, on every core.
 //!
-//! Local sources are read by the worker that recodes. Remote ones are fetched by plain threads that hand whole
-//! units over a bounded channel, so that no worker ever waits for the network.
+//! Local sources are read by the worker that decodes. Remote ones are fetched by plain threads that hand whole
+//! units over, so that no worker ever waits for the network.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Instant;
 
 use bytes::Bytes;
 
+use super::boxes::OpenBox;
 use super::lanes;
+use super::queue::{Queue, Work};
 use crate::cancel::Cancel;
 use crate::codec::{Chain, Recoder, Scratch};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Meter, Observer};
-use crate::grid::{Region, product};
-use crate::kernels::copy::{Strided, c_strides, copy_strided, fill_strided};
+use crate::grid::{ChunkSet, product};
+use crate::kernels::copy::{Strided, c_strides, fill_strided};
 use crate::metadata::AbsentChunks;
-use crate::plan::{ArrayCopy, CopyPlan, Strategy, Unit};
-use crate::read::{codec_error, to_usize, with_scratch};
+use crate::plan::{ArrayCopy, CopyPlan, Cover, Strategy, Unit};
+use crate::read::{ArrayReader, codec_error, release_scratch, with_scratch};
 use crate::store::{LocalWriter, Store};
 use crate::units::saturating_usize;
 
 /// Threads that fetch units of a remote source; each keeps many requests in flight.
 const FETCHERS: usize = 8;
 
-/// Runs every unit of a plan, writing chunks to `writer`; metadata is the caller's to write afterwards.
+/// Where the arrays of one store of a plan come from and go to.
+pub struct Endpoint<'a> {
+    /// The source.
+    pub source: &'a Store,
+    /// The copy.
+    pub writer: &'a LocalWriter,
+    /// Chunks of the copy that are there already, one set an array of the plan, by its position; empty for none.
+    pub done: &'a [ChunkSet],
+}
+
+/// What a run does with source chunks that cannot be decoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnCorrupt {
+    /// It stops and names the chunk.
+    Fail,
+    /// It leaves fill values in their place and names them all at the end.
+    Skip,
+}
+
+/// A source chunk that could not be decoded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CorruptChunk {
+    /// The array's position in the plan.
+    pub array: usize,
+    /// The chunk's index in the source's grid.
+    pub chunk_index: Vec<u64>,
+    /// What is wrong with it.
+    pub message: String,
+}
+
+/// How a run goes about it.
+#[derive(Debug, Clone, Copy)]
+pub struct RunOptions {
+    /// Bytes of memory for everything.
+    pub memory_bytes: u64,
+    /// What becomes of chunks that cannot be decoded.
+    pub on_corrupt: OnCorrupt,
+}
+
+/// Runs every unit of a plan, writing chunks; metadata is the caller's to write afterwards.
 ///
-/// The first failure stops the run and is returned; a chunk that was listed and is gone is a failure.
+/// `finished` is called on this thread with each store's number as soon as all its chunks are written, while others
+/// are worked on. The first failure stops the run and is returned; a chunk that was listed and is gone is a failure.
+/// Returns the chunks that were skipped.
 pub fn run_copy(
     plan: &CopyPlan,
-    source: &Store,
-    writer: &LocalWriter,
-    memory_bytes: u64,
+    endpoints: &[Endpoint<'_>],
+    options: RunOptions,
     observer: &dyn Observer,
     cancel: &Cancel,
-) -> Result<()> {
+    finished: &mut dyn FnMut(usize) -> Result<()>,
+) -> Result<Vec<CorruptChunk>> {
     let meter = observer.meter();
     meter.arrays_total.add(plan.arrays.len() as u64);
     meter
         .decoded_bytes_total
         .add(plan.units.iter().map(|unit| unit.decoded_bytes).fold(0, u64::saturating_add));
-    let copies: Vec<Copy<'_>> =
-        plan.arrays.iter().map(|array| Copy::prepare(array, memory_bytes)).collect::<Result<_>>()?;
+    let copies: Vec<Copy<'_>> = plan
+        .arrays
+        .iter()
+        .enumerate()
+        .map(|(position, array)| Copy::prepare(position, array, &endpoints[array.store], options.memory_bytes))
+        .collect::<Result<_>>()?;
+    let stores_left: Vec<AtomicUsize> = endpoints.iter().map(|_| AtomicUsize::new(0)).collect();
+    for unit in &plan.units {
+        copies[unit.array].units_left.fetch_add(1, Ordering::Relaxed);
+        stores_left[plan.arrays[unit.array].store].fetch_add(1, Ordering::Relaxed);
+    }
     meter
         .arrays_done
         .add(copies.iter().filter(|copy| copy.units_left.load(Ordering::Relaxed) == 0).count() as u64);
-    for unit in &plan.units {
-        copies[unit.array].units_left.fetch_add(1, Ordering::Relaxed);
-    }
+    let remote = endpoints.iter().any(|endpoint| matches!(endpoint.source, Store::Remote(_)));
+    let pool = lanes::pool(plan.jobs)?;
+    let (sender, messages) = mpsc::channel();
     let run = Run {
+        plan,
         copies: &copies,
-        units: &plan.units,
-        source,
-        writer,
         meter,
         cancel,
-        next: AtomicUsize::new(0),
+        queue: Queue::new(&plan.units, plan.memory.pool_bytes, plan.jobs * 2, |unit| {
+            copies[unit.array].unit_bytes(plan, remote)
+        }),
+        pool: &pool,
+        remote,
+        options,
         stop: AtomicBool::new(false),
         failure: Mutex::new(None),
+        corrupt: Mutex::new(Vec::new()),
+        stores_left: &stores_left,
+        messages: sender,
     };
-    let pool = lanes::pool(plan.jobs)?;
-    match source {
-        Store::Local(_) => {
-            pool.broadcast(|_| {
-                while let Some(unit) = run.take() {
-                    run.finish(unit, run.process(unit, None));
-                }
-            });
-        }
-        Store::Remote(_) => run.remote(&pool, plan.jobs),
+    for store in (0..endpoints.len()).filter(|&store| stores_left[store].load(Ordering::Relaxed) == 0) {
+        run.tell(Message::StoreDone(store));
     }
+    std::thread::scope(|scope| {
+        for _ in 0..(if remote { FETCHERS.min(plan.units.len()) } else { 0 }) {
+            scope.spawn(|| run.fetch_units());
+        }
+        scope.spawn(|| {
+            pool.broadcast(|_| run.work());
+            run.tell(Message::End);
+        });
+        for message in messages {
+            match message {
+                Message::End => break,
+                Message::StoreDone(store) if !run.stop.load(Ordering::Relaxed) => {
+                    finished(store).unwrap_or_else(|error| run.fail(error));
+                }
+                Message::StoreDone(_) => {}
+            }
+        }
+    });
     match run.failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
         Some(error) => Err(error),
-        None => cancel.check(),
+        None => {
+            cancel.check()?;
+            Ok(run.corrupt.into_inner().unwrap_or_else(PoisonError::into_inner))
+        }
     }
+}
+
+/// What the threads of a run tell its caller.
+enum Message {
+    /// All chunks of a store are written.
+    StoreDone(usize),
+    /// No thread works any more.
+    End,
 }
 
 /// Returns the bytes that absent chunks take on disk where a plan writes them, in blocks of 4 KiB.
@@ -82,66 +161,108 @@ pub fn absent_bytes(plan: &CopyPlan) -> Result<u64> {
     const BLOCK_BYTES: u64 = 4096;
     let mut sum = 0u64;
     for array in plan.arrays.iter().filter(|array| array.absent == AbsentChunks::Write) {
-        let absent = array.visited() - array.stored.len();
-        if absent == 0 {
+        let target = &array.target.metadata;
+        let (visited, stored) = (array.visited(), array.stored.len());
+        if visited <= stored {
             continue;
         }
-        let copy = Copy::prepare(array, u64::MAX)?;
-        let target = &array.target.metadata;
-        let chain = Chain::compile(target, &target.grid.largest_chunk_shape()).map_err(codec_error)?;
+        let shape = target.grid.largest_chunk_shape();
+        let chain = Chain::compile(target, &shape).map_err(codec_error)?;
+        let fill = fill_of(array);
         let bytes = with_scratch(|scratch, decoded, encoded| {
-            encode_fill(&chain, copy.fill()?, scratch, decoded, encoded).map(|()| encoded.len() as u64)
+            encode_fill(&chain, needed_fill(array, fill.as_deref())?, scratch, decoded, encoded)
+                .map(|()| encoded.len() as u64)
         })?;
-        sum = sum.saturating_add(
-            absent
-                .saturating_mul(array.objects_per_chunk())
-                .saturating_mul(bytes.next_multiple_of(BLOCK_BYTES)),
-        );
+        let absent = u128::from(target.grid.total().unwrap_or(u64::MAX)) * u128::from(visited - stored)
+            / u128::from(visited);
+        let absent = u64::try_from(absent).unwrap_or(u64::MAX);
+        sum = sum.saturating_add(absent.saturating_mul(bytes.next_multiple_of(BLOCK_BYTES)));
     }
     Ok(sum)
 }
 
 /// One array of the run, compiled.
-struct Copy<'a> {
-    array: &'a ArrayCopy,
+pub(super) struct Copy<'a> {
+    /// Its position in the plan.
+    pub(super) position: usize,
+    pub(super) array: &'a ArrayCopy,
+    source: &'a Store,
+    writer: &'a LocalWriter,
+    done: Option<&'a ChunkSet>,
     /// The recoder of a regular grid; rectilinear chunks compile their own.
     recoder: Option<Recoder>,
+    reader: Option<ArrayReader<'a>>,
+    /// The chain of the copy's chunks, where the array is rechunked.
+    target: Option<Chain>,
     fill: Option<Vec<u8>>,
     object_limit: u64,
     units_left: AtomicUsize,
 }
 
 /// What the threads share.
-struct Run<'a> {
+pub(super) struct Run<'a> {
+    plan: &'a CopyPlan,
     copies: &'a [Copy<'a>],
-    units: &'a [Unit],
-    source: &'a Store,
-    writer: &'a LocalWriter,
-    meter: &'a Meter,
-    cancel: &'a Cancel,
-    next: AtomicUsize,
+    pub(super) meter: &'a Meter,
+    pub(super) cancel: &'a Cancel,
+    queue: Queue<'a>,
+    pub(super) pool: &'a rayon::ThreadPool,
+    remote: bool,
+    options: RunOptions,
     stop: AtomicBool,
     failure: Mutex<Option<Error>>,
+    corrupt: Mutex<Vec<CorruptChunk>>,
+    stores_left: &'a [AtomicUsize],
+    messages: mpsc::Sender<Message>,
 }
 
 /// The objects of one unit, in the order of its chunks; `None` for absent ones.
-type Fetched = Vec<Option<Bytes>>;
+pub(super) type Fetched = Vec<Option<Bytes>>;
 
 impl<'a> Copy<'a> {
-    fn prepare(array: &'a ArrayCopy, memory_bytes: u64) -> Result<Self> {
+    fn prepare(
+        position: usize,
+        array: &'a ArrayCopy,
+        endpoint: &Endpoint<'a>,
+        memory_bytes: u64,
+    ) -> Result<Self> {
         let source = &array.source.metadata;
-        let recoder = match (source.grid.regular_shape(), array.strategy) {
-            (Some(shape), Strategy::Recode | Strategy::CopyBytes) => Some(recoder(array, &shape)?),
+        let recoder = match (source.grid.regular_shape(), array.is_rechunked()) {
+            (Some(shape), false) => Some(recoder(array, &shape)?),
             _ => None,
         };
-        let fill = source.fill_value.element(&source.data_type);
+        let (mut reader, mut target) = (None, None);
+        if array.is_rechunked() {
+            reader = Some(ArrayReader::new(endpoint.source, &array.source, memory_bytes)?);
+            let metadata = &array.target.metadata;
+            let chain = Chain::compile(metadata, &metadata.grid.largest_chunk_shape());
+            target = Some(chain.map_err(codec_error)?);
+        }
         Ok(Self {
+            position,
             array,
+            source: endpoint.source,
+            writer: endpoint.writer,
+            done: endpoint.done.get(position).filter(|done| !done.is_empty()),
             recoder,
-            fill,
+            reader,
+            target,
+            fill: fill_of(array),
             object_limit: array.largest_bytes.max(1).saturating_mul(2).min(memory_bytes.max(1)),
             units_left: AtomicUsize::new(0),
         })
+    }
+
+    /// Returns what a unit takes of the pool.
+    fn unit_bytes(&self, plan: &CopyPlan, remote: bool) -> u64 {
+        match &self.array.rechunk {
+            Some(rechunk) => rechunk.unit_bytes,
+            None => {
+                let chunk = self.array.chunk_memory_bytes().saturating_sub(plan.memory.thread_bytes);
+                let waiting = if remote { self.array.largest_bytes.max(8 << 20) } else { 0 };
+                chunk.saturating_add(waiting).min(plan.memory.pool_bytes)
+            }
+        }
     }
 
     /// Runs `work` with the recoder of a chunk.
@@ -152,17 +273,52 @@ impl<'a> Copy<'a> {
         }
     }
 
-    fn fill(&self) -> Result<&[u8]> {
-        self.fill.as_deref().ok_or_else(|| {
-            Error::new(
-                ErrorKind::Unsupported,
-                format!(
-                    "could not write absent chunks of `{}`: its fill value is not understood",
-                    self.array.source.path
-                ),
-            )
-        })
+    pub(super) fn reader(&self) -> Result<&ArrayReader<'a>> {
+        self.reader.as_ref().ok_or_else(|| unprepared(self.array))
     }
+
+    pub(super) fn target_chain(&self) -> Result<&Chain> {
+        self.target.as_ref().ok_or_else(|| unprepared(self.array))
+    }
+
+    pub(super) fn fill(&self) -> Result<&[u8]> {
+        needed_fill(self.array, self.fill.as_deref())
+    }
+
+    /// Returns whether the copy has a chunk already, from a run before this one.
+    pub(super) fn is_done(&self, chunk_index: &[u64]) -> bool {
+        let position = self.array.target.metadata.grid.position_of(chunk_index);
+        self.done.zip(position).is_some_and(|(done, position)| done.contains(position))
+    }
+
+    /// Returns the error of a chunk that was listed and does not exist any more.
+    pub(super) fn gone(&self, chunk_index: &[u64]) -> Error {
+        let mut key = String::new();
+        self.array.source.chunk_key(chunk_index, &mut key);
+        let cause =
+            Error::new(ErrorKind::Unreadable, "it was listed, but is gone now: the source changes while it is read");
+        cause.context(format!("could not copy chunk `{key}` of `{}`", self.array.source.path))
+    }
+}
+
+fn fill_of(array: &ArrayCopy) -> Option<Vec<u8>> {
+    array.source.metadata.fill_value.element(&array.source.metadata.data_type)
+}
+
+fn needed_fill<'a>(array: &ArrayCopy, fill: Option<&'a [u8]>) -> Result<&'a [u8]> {
+    fill.ok_or_else(|| {
+        Error::new(
+            ErrorKind::Unsupported,
+            format!(
+                "could not write absent chunks of `{}`: its fill value is not understood",
+                array.source.path
+            ),
+        )
+    })
+}
+
+fn unprepared(array: &ArrayCopy) -> Error {
+    Error::new(ErrorKind::Unsupported, format!("`{}` is not planned to be rechunked", array.source.path))
 }
 
 pub(super) fn recoder(array: &ArrayCopy, shape: &[u64]) -> Result<Recoder> {
@@ -170,83 +326,198 @@ pub(super) fn recoder(array: &ArrayCopy, shape: &[u64]) -> Result<Recoder> {
     Ok(Recoder::new(compile(&array.source.metadata)?, compile(&array.target.metadata)?))
 }
 
-impl Run<'_> {
-    /// Returns the next unit, or `None` when there is none or the run stops.
-    fn take(&self) -> Option<&Unit> {
-        if self.stop.load(Ordering::Relaxed) || self.cancel.is_cancelled() {
-            return None;
+/// Stops a run whose thread panics, so that no other one waits for its work.
+struct StopOnPanic<'r, 'a>(&'r Run<'a>);
+
+impl Drop for StopOnPanic<'_, '_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.stop.store(true, Ordering::Relaxed);
+            self.0.queue.stop();
         }
-        self.units.get(self.next.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+impl<'a> Run<'a> {
+    fn tell(&self, message: Message) {
+        // whoever does not listen any more has seen the end
+        let _ = self.messages.send(message);
+    }
+
+    pub(super) fn fail(&self, error: Error) {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        self.stop.store(true, Ordering::Relaxed);
+        self.queue.stop();
+    }
+
+    fn stops(&self) -> bool {
+        if self.cancel.is_cancelled() {
+            self.queue.stop();
+            return true;
+        }
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Works until nothing is left.
+    fn work(&self) {
+        let _guard = StopOnPanic(self);
+        let open = |unit: &'a Unit, buffer| {
+            OpenBox::open(unit, &self.copies[unit.array], buffer, None, self.plan.jobs)
+        };
+        while !self.stops()
+            && let Some(work) = self.queue.next(!self.remote, open)
+        {
+            match work {
+                Work::Alone(unit, fetched) => {
+                    let result = self.alone(unit, fetched.as_ref());
+                    self.finish(unit, result);
+                }
+                Work::Fill(open, cells) => self.fill_cells(&open, cells),
+                Work::Encode(open, chunks) => self.encode_chunks(open, chunks),
+            }
+        }
+    }
+
+    /// Fills cells, and others of the same box as long as there are any.
+    fn fill_cells(&self, open: &Arc<OpenBox<'a>>, cells: std::ops::Range<usize>) {
+        let mut next = Some(cells);
+        while let Some(cells) = next.take() {
+            for cell in cells {
+                if self.stops() {
+                    return;
+                }
+                if let Err(error) = self.fill_cell(open, cell) {
+                    return self.fail(error);
+                }
+            }
+            next = open.take_cells();
+        }
+        if open.is_filled() {
+            self.queue.filled();
+        }
+    }
+
+    /// Encodes chunks, and others of the same box as long as there are any.
+    fn encode_chunks(&self, open: Arc<OpenBox<'a>>, chunks: std::ops::Range<usize>) {
+        let mut next = Some(chunks);
+        while let Some(chunks) = next.take() {
+            let count = chunks.len();
+            for chunk in chunks {
+                if self.stops() {
+                    return;
+                }
+                if let Err(error) = self.encode_chunk(&open, chunk) {
+                    return self.fail(error);
+                }
+            }
+            if open.encoded(count) {
+                let unit = open.unit;
+                self.queue.close(&open);
+                // others may still hold the box for a moment: then its buffer is not used again
+                if let Some(open) = Arc::into_inner(open) {
+                    self.queue.recycle(open.into_buffer());
+                }
+                return self.finish(unit, Ok(()));
+            }
+            next = open.take_chunks();
+        }
     }
 
     fn finish(&self, unit: &Unit, result: Result<()>) {
         if let Err(error) = result {
-            self.stop.store(true, Ordering::Relaxed);
-            self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-        } else if self.copies[unit.array].units_left.fetch_sub(1, Ordering::Relaxed) == 1 {
+            return self.fail(error);
+        }
+        let copy = &self.copies[unit.array];
+        if copy.units_left.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.meter.arrays_done.add(1);
         }
+        let store = copy.array.store;
+        if self.stores_left[store].fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.tell(Message::StoreDone(store));
+        }
+        self.queue.finished(copy.unit_bytes(self.plan, self.remote));
     }
 
-    /// Fetches on plain threads and recodes on the pool, joined by a bounded channel.
-    fn remote(&self, pool: &rayon::ThreadPool, jobs: usize) {
-        let (sender, receiver) = crossbeam_channel::bounded::<(&Unit, Result<Fetched>)>(jobs);
-        std::thread::scope(|scope| {
-            for _ in 0..FETCHERS.min(self.units.len()) {
-                let sender = sender.clone();
-                scope.spawn(move || {
-                    while let Some(unit) = self.take() {
-                        if sender.send((unit, self.fetch(unit))).is_err() {
-                            return;
-                        }
+    /// Fetches units until none is left.
+    fn fetch_units(&self) {
+        let _guard = StopOnPanic(self);
+        while let Some(unit) = self.queue.next_to_fetch() {
+            match self.fetch(unit) {
+                Ok(fetched) => self.queue.fetched(unit, fetched, |unit, buffer, fetched| {
+                    let copy = &self.copies[unit.array];
+                    let boxed = matches!(unit.cover, Cover::Box(_))
+                        && !copy.array.source.metadata.data_type.is_variable();
+                    if !boxed {
+                        return Err(fetched);
                     }
-                });
+                    OpenBox::open(unit, copy, buffer, Some(fetched), self.plan.jobs).ok_or_else(Vec::new)
+                }),
+                Err(error) => return self.fail(error),
             }
-            drop(sender);
-            pool.broadcast(|_| {
-                // after a failure the channel is emptied, so that no fetcher waits for ever
-                for (unit, fetched) in receiver.iter() {
-                    let result = fetched.and_then(|fetched| {
-                        if self.stop.load(Ordering::Relaxed) {
-                            Ok(())
-                        } else {
-                            self.process(unit, Some(&fetched))
-                        }
-                    });
-                    self.finish(unit, result);
-                }
-            });
-        });
+        }
     }
 
     fn fetch(&self, unit: &Unit) -> Result<Fetched> {
         let copy = &self.copies[unit.array];
         let started = Instant::now();
+        let positions: Vec<Option<u64>> = match &unit.cover {
+            // elements without fixed size are read by the worker
+            Cover::Box(_) if copy.array.source.metadata.data_type.is_variable() => Vec::new(),
+            Cover::Box(_) => OpenBox::stored_sources(unit, copy),
+            Cover::Chunks(chunks) => copy.array.stored.range(chunks.clone()).map(Some).collect(),
+        };
         let mut key = String::new();
-        let keys: Vec<String> = copy
-            .array
-            .stored
-            .range(unit.chunks.clone())
-            .map(|position| {
+        let keys: Vec<String> = positions
+            .iter()
+            .flatten()
+            .map(|&position| {
                 copy.array.source.chunk_key(&copy.array.source.metadata.grid.index_at(position), &mut key);
                 key.clone()
             })
             .collect();
-        let fetched: Result<Fetched> = self.source.get_many(&keys, copy.object_limit).into_iter().collect();
+        let mut fetched = copy.source.get_many(&keys, copy.object_limit).into_iter();
+        let fetched: Result<Fetched> = positions
+            .iter()
+            .map(|position| match position {
+                Some(_) => fetched.next().unwrap_or(Ok(None)),
+                None => Ok(None),
+            })
+            .collect();
         self.meter.read_time.add_time(started.elapsed());
-        fetched
+        let fetched = fetched?;
+        if matches!(unit.cover, Cover::Box(_)) {
+            self.meter.bytes_read.add(fetched.iter().flatten().map(|bytes| bytes.len() as u64).sum());
+        }
+        Ok(fetched)
     }
 
-    /// Recodes and writes the chunks of one unit.
-    fn process(&self, unit: &Unit, fetched: Option<&Fetched>) -> Result<()> {
+    /// Rewrites the chunks of one unit, one after the other.
+    fn alone(&self, unit: &Unit, fetched: Option<&Fetched>) -> Result<()> {
         let copy = &self.copies[unit.array];
+        let result = match &unit.cover {
+            Cover::Box(_) => self.variable_box(unit, copy),
+            Cover::Chunks(chunks) => self.chunks(copy, chunks.clone(), fetched),
+        };
+        // what one large chunk took must not stay with every thread
+        if copy.array.chunk_memory_bytes() > self.options.memory_bytes / (2 * self.plan.jobs as u64) {
+            release_scratch();
+        }
+        result
+    }
+
+    fn chunks(
+        &self,
+        copy: &Copy<'_>,
+        mut chunks: std::ops::RangeInclusive<u64>,
+        fetched: Option<&Fetched>,
+    ) -> Result<()> {
         let mut fetched = fetched.map(|fetched| fetched.iter());
         if copy.array.absent == AbsentChunks::Leave {
-            return copy.array.stored.range(unit.chunks.clone()).try_for_each(|position| {
+            return copy.array.stored.range(chunks).try_for_each(|position| {
                 self.chunk(copy, position, fetched.as_mut().map(|fetched| fetched.next()))
             });
         }
-        unit.chunks.clone().try_for_each(|position| match copy.array.stored.contains(position) {
+        chunks.try_for_each(|position| match copy.array.stored.contains(position) {
             true => self.chunk(copy, position, fetched.as_mut().map(|fetched| fetched.next())),
             false => self.absent_chunk(copy, position),
         })
@@ -257,28 +528,23 @@ impl Run<'_> {
         self.cancel.check()?;
         let source = &copy.array.source;
         let chunk_index = source.metadata.grid.index_at(position);
+        if copy.is_done(&chunk_index) {
+            return Ok(());
+        }
         let mut key = String::with_capacity(64);
         source.chunk_key(&chunk_index, &mut key);
-        with_scratch(|scratch, encoded, recoded| {
+        let copied = with_scratch(|scratch, encoded, recoded| {
             let bytes = match fetched {
                 Some(fetched) => fetched.and_then(Option::as_ref).map(|bytes| &bytes[..]),
                 None => {
                     let started = Instant::now();
-                    let present = self.source.get(&key, copy.object_limit, encoded)?;
+                    let present = copy.source.get(&key, copy.object_limit, encoded)?;
                     self.meter.read_time.add_time(started.elapsed());
                     present.then_some(encoded.as_slice())
                 }
             };
-            let bytes = bytes.ok_or_else(|| {
-                Error::new(
-                    ErrorKind::Unreadable,
-                    "it was listed, but is gone now: the source changes while it is read",
-                )
-            })?;
+            let bytes = bytes.ok_or_else(|| copy.gone(&chunk_index))?;
             self.meter.bytes_read.add(bytes.len() as u64);
-            if copy.array.strategy == Strategy::Unshard {
-                return self.unshard(copy, &chunk_index, bytes, scratch, recoded);
-            }
             copy.with_recoder(&chunk_index, |recoder| {
                 if recoder.is_copy() {
                     return self.write(copy, &chunk_index, bytes);
@@ -292,18 +558,47 @@ impl Run<'_> {
                 self.meter.encode_time.add_time(cost.encode);
                 self.write(copy, &chunk_index, recoded)
             })
-        })
-        .map_err(|error| error.context(format!("could not copy chunk `{key}` of `{}`", source.path)))
+        });
+        copied
+            .map_err(|error| error.context(format!("could not copy chunk `{key}` of `{}`", source.path)))
+            .or_else(|error| {
+                self.corrupt(copy, &chunk_index, error)?;
+                match copy.array.absent {
+                    AbsentChunks::Leave => self.left_out(copy, &chunk_index),
+                    AbsentChunks::Write => self.absent_chunk(copy, position),
+                }
+            })
     }
 
-    fn write(&self, copy: &Copy<'_>, chunk_index: &[u64], bytes: &[u8]) -> Result<()> {
+    /// Takes note of a chunk that cannot be decoded, or returns the error where that stops the run.
+    pub(super) fn corrupt(&self, copy: &Copy<'_>, chunk_index: &[u64], error: Error) -> Result<()> {
+        if self.options.on_corrupt == OnCorrupt::Fail || error.kind() != ErrorKind::Corrupt {
+            return Err(match self.options.on_corrupt {
+                OnCorrupt::Fail if error.kind() == ErrorKind::Corrupt && error.hint().is_none() => error
+                    .with_hint("mend the source, or pass --on-corrupt skip to leave fill values in its place"),
+                _ => error,
+            });
+        }
+        let chunk =
+            CorruptChunk { array: copy.position, chunk_index: chunk_index.to_vec(), message: error.one_line() };
+        self.corrupt.lock().unwrap_or_else(PoisonError::into_inner).push(chunk);
+        Ok(())
+    }
+
+    pub(super) fn write(&self, copy: &Copy<'_>, chunk_index: &[u64], bytes: &[u8]) -> Result<()> {
         let started = Instant::now();
         let mut key = String::with_capacity(64);
         copy.array.target.chunk_key(chunk_index, &mut key);
-        self.writer.put(&key, bytes)?;
+        copy.writer.put(&key, bytes)?;
         self.meter.write_time.add_time(started.elapsed());
         self.meter.bytes_written.add(bytes.len() as u64);
         self.meter.objects_written.add(1);
+        Ok(())
+    }
+
+    /// Takes note that a chunk of the copy needs no object.
+    #[expect(clippy::unnecessary_wraps, clippy::unused_self, reason = "journalled like a write")]
+    pub(super) fn left_out(&self, _copy: &Copy<'_>, _chunk_index: &[u64]) -> Result<()> {
         Ok(())
     }
 
@@ -311,22 +606,11 @@ impl Run<'_> {
     fn absent_chunk(&self, copy: &Copy<'_>, position: u64) -> Result<()> {
         self.cancel.check()?;
         let chunk_index = copy.array.source.metadata.grid.index_at(position);
+        if copy.is_done(&chunk_index) {
+            return Ok(());
+        }
         let fill = copy.fill()?;
         with_scratch(|scratch, decoded, encoded| {
-            if copy.array.strategy == Strategy::Unshard {
-                let mut indices = Vec::new();
-                inner_chunks(copy.array, &chunk_index, |inner_index, _| {
-                    indices.push(inner_index.to_vec());
-                    Ok(())
-                })?;
-                let chain = Chain::compile(
-                    &copy.array.target.metadata,
-                    &copy.array.target.metadata.grid.largest_chunk_shape(),
-                )
-                .map_err(codec_error)?;
-                encode_fill(&chain, fill, scratch, decoded, encoded)?;
-                return indices.iter().try_for_each(|inner_index| self.write(copy, inner_index, encoded));
-            }
             copy.with_recoder(&chunk_index, |recoder| {
                 encode_fill(recoder.target(), fill, scratch, decoded, encoded)?;
                 self.write(copy, &chunk_index, encoded)
@@ -339,70 +623,6 @@ impl Run<'_> {
             ))
         })
     }
-
-    /// Writes each inner chunk of a shard as a chunk of its own; those of fill values only where they must be.
-    fn unshard(
-        &self,
-        copy: &Copy<'_>,
-        shard_index: &[u64],
-        bytes: &[u8],
-        scratch: &mut Scratch,
-        encoded: &mut Vec<u8>,
-    ) -> Result<()> {
-        let (source, target) = (&copy.array.source.metadata, &copy.array.target.metadata);
-        let started = Instant::now();
-        let shard = Chain::compile(source, &source.grid.chunk_shape(shard_index)).map_err(codec_error)?;
-        let chunk_shape = target.grid.largest_chunk_shape();
-        let chain = Chain::compile(target, &chunk_shape).map_err(codec_error)?;
-        let item = source.data_type.item_bytes().map_or(1, saturating_usize);
-        let mut decoded = vec![0; shard.decoded_bytes().unwrap_or(0)];
-        shard.decode_into(scratch, bytes, &mut decoded).map_err(codec_error)?;
-        self.meter.decode_time.add_time(started.elapsed());
-        self.meter.bytes_decoded.add(decoded.len() as u64);
-        let fill = copy.fill()?;
-        let shard_strides = c_strides(shard.shape(), item);
-        let shape = to_usize(&chunk_shape);
-        let mut chunk = vec![0; shape.iter().product::<usize>() * item];
-        inner_chunks(copy.array, shard_index, |inner_index, origin| {
-            let started = Instant::now();
-            let offset =
-                origin.iter().zip(shard_strides.iter()).map(|(&at, stride)| at * stride.unsigned_abs()).sum();
-            let from = Strided { offset, strides: &shard_strides };
-            let to = Strided { offset: 0, strides: &c_strides(&shape, item) };
-            copy_strided(item, &shape, &decoded, from, &mut chunk, to).map_err(|error| {
-                Error::new(ErrorKind::Corrupt, "could not cut a shard").with_source(error)
-            })?;
-            self.meter.assemble_time.add_time(started.elapsed());
-            if copy.array.absent == AbsentChunks::Leave
-                && chunk.chunks_exact(item.max(1)).all(|element| element == fill)
-            {
-                return Ok(());
-            }
-            let started = Instant::now();
-            chain.encode(scratch, &chunk, encoded).map_err(codec_error)?;
-            self.meter.encode_time.add_time(started.elapsed());
-            self.meter.bytes_encoded.add(encoded.len() as u64);
-            self.write(copy, inner_index, encoded)
-        })
-    }
-}
-
-/// Calls `visit` with the index in the target's grid and the first element in the shard of each inner chunk that
-/// lies inside the array.
-fn inner_chunks(
-    array: &ArrayCopy,
-    shard_index: &[u64],
-    mut visit: impl FnMut(&[u64], &[usize]) -> Result<()>,
-) -> Result<()> {
-    let region: Region = array.source.metadata.grid.chunk_region(shard_index);
-    let chunk_shape = array.target.metadata.grid.largest_chunk_shape();
-    let ranges = array.target.metadata.grid.chunks_of(&region);
-    crate::grid::for_each_index(&ranges, |inner_index| {
-        let origin: Vec<usize> = (0..inner_index.len())
-            .map(|d| saturating_usize(inner_index[d] * chunk_shape[d] - region.start[d]))
-            .collect();
-        visit(inner_index, &origin)
-    })
 }
 
 /// Encodes a chunk that holds nothing but `fill`.

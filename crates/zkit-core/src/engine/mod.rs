@@ -1,15 +1,18 @@
 //! Work over chunks: running a plan, digesting and comparing arrays, surveying what is stored.
 
+mod boxes;
 mod compare;
 mod copy;
 mod digest;
 mod estimate;
 mod lanes;
+mod queue;
 mod survey;
+mod variable;
 mod verify;
 
 pub use compare::{Difference, Pair, compare};
-pub use copy::{absent_bytes, run_copy};
+pub use copy::{CorruptChunk, Endpoint, OnCorrupt, RunOptions, absent_bytes, run_copy};
 pub use digest::{Sha256Digest, digest, split_unwritten};
 pub use estimate::{Estimate, estimate_copy};
 pub use lanes::Resources;

@@ -242,6 +242,11 @@ impl FillValue {
         }
     }
 
+    /// Returns whether readers are told what absent chunks hold: neither left open nor invalid.
+    pub fn is_known(&self) -> bool {
+        matches!(self, Self::Item(_) | Self::Variable(_))
+    }
+
     /// Returns the value in v3's JSON form: `"NaN"`, `"0x7fc00001"`, base64 for bytes; null stays null.
     pub fn to_v3(&self, data_type: &DataType) -> Json {
         match self {

@@ -4,6 +4,8 @@ use std::ops::RangeInclusive;
 
 use serde::Serialize;
 
+use super::memory;
+use super::rechunk::{Geometry, Rechunk, SourceKind};
 use crate::codec::{Chain, Recoder};
 use crate::error::{Error, ErrorKind, Result};
 use crate::grid::ChunkSet;
@@ -11,9 +13,8 @@ use crate::hierarchy::{ArrayNode, GroupNode};
 use crate::metadata::{
     AbsentChunks, ArrayMetadata, Conversion, Target, TargetCodec, ZarrFormat, convert, group_documents,
 };
-use crate::units::Bytes;
 
-/// Decoded bytes that a unit should have: enough to hide its overhead, little enough to balance threads.
+/// Decoded bytes that a unit of chunks should have: enough to hide its overhead, little enough to balance threads.
 const UNIT_BYTES: u64 = 8 << 20;
 /// Elements without fixed size are taken to decode to so many times their stored bytes.
 const VARIABLE_EXPANSION: u64 = 8;
@@ -21,12 +22,25 @@ const VARIABLE_EXPANSION: u64 = 8;
 /// What is wanted of a copy.
 #[derive(Debug, Clone)]
 pub struct Wish {
-    /// Format, codec and checksum.
-    pub target: Target,
+    /// The format of groups, or that of the source.
+    pub format: Option<ZarrFormat>,
     /// Bytes of memory for chunks and codecs.
     pub memory_bytes: u64,
     /// Worker threads at most.
     pub jobs: usize,
+    /// Where the source lies.
+    pub source: SourceKind,
+}
+
+/// One array to copy: as it is, what a listing says of it, and what it is to be.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    /// The array.
+    pub array: ArrayNode,
+    /// Its stored chunks.
+    pub stored: Stored,
+    /// Format, codec, checksum and grid of the copy.
+    pub target: Target,
 }
 
 /// How an array is rewritten.
@@ -37,19 +51,25 @@ pub enum Strategy {
     CopyBytes,
     /// Each chunk is decoded as far as needed and encoded anew.
     Recode,
-    /// Each shard becomes one chunk for each of its inner chunks.
-    Unshard,
+    /// Boxes of new chunks are put together in memory; each source chunk is decoded once, or nearly.
+    Rechunk,
+    /// As rechunk, but the budget forbids boxes that hold source chunks whole: their parts are decoded in passes.
+    RechunkPasses,
 }
 
 /// One array of a plan.
 #[derive(Debug)]
 pub struct ArrayCopy {
+    /// The store that it belongs to, by its position in the plan.
+    pub store: usize,
     /// The array as it is.
     pub source: ArrayNode,
     /// The array as it is to be.
     pub target: ArrayNode,
     /// How it is rewritten.
     pub strategy: Strategy,
+    /// The boxes of a rechunk.
+    pub rechunk: Option<Rechunk>,
     /// Why, in a few words.
     pub why: String,
     /// What a reader of the copy should know.
@@ -64,13 +84,22 @@ pub struct ArrayCopy {
     pub largest_bytes: u64,
 }
 
-/// A run of an array's stored chunks, with all objects that they become: units share no object.
+/// What a unit covers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cover {
+    /// A run of chunks that both grids share, first and last position.
+    Chunks(RangeInclusive<u64>),
+    /// One box of a [`Rechunk`], by its position in the grid of units.
+    Box(u64),
+}
+
+/// A part of an array with all objects that it becomes: units share no object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unit {
     /// Position of the array in the plan.
     pub array: usize,
-    /// Positions in the source's grid, first and last.
-    pub chunks: RangeInclusive<u64>,
+    /// What it covers.
+    pub cover: Cover,
     /// Decoded bytes, as far as known.
     pub decoded_bytes: u64,
 }
@@ -78,13 +107,13 @@ pub struct Unit {
 /// The cost of a plan.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Totals {
-    /// Chunks (shards) to read.
+    /// Chunks (shards) to read; those that lie in several boxes count for each.
     pub chunks_read: u64,
-    /// Encoded bytes to read.
+    /// Encoded bytes to read; where only parts of chunks are read, still all of them.
     pub bytes_read: u64,
     /// Bytes after decoding; arrays that are copied byte for byte count nothing.
     pub bytes_decoded: u64,
-    /// Chunks to write.
+    /// Chunks to write, at most: those of nothing but fill are left out.
     pub chunks_written: u64,
     /// Absent chunks that must be written.
     pub absent_written: u64,
@@ -92,21 +121,39 @@ pub struct Totals {
     pub memory_bytes: u64,
 }
 
-/// A whole plan.
-#[derive(Debug)]
-pub struct CopyPlan {
-    /// The arrays, in the order of the hierarchy.
-    pub arrays: Vec<ArrayCopy>,
+/// What of one store is not an array.
+#[derive(Debug, Clone)]
+pub struct StoreCopy {
     /// The groups.
     pub groups: Vec<GroupNode>,
     /// The format of the copy's root, and of groups that the source lacks.
     pub format: ZarrFormat,
-    /// The work, largest first.
+}
+
+/// One store to copy.
+#[derive(Debug, Clone)]
+pub struct WantedStore {
+    /// Its groups.
+    pub groups: Vec<GroupNode>,
+    /// Its arrays.
+    pub arrays: Vec<Wanted>,
+}
+
+/// A whole plan: of one store, or of several that share threads and memory.
+#[derive(Debug)]
+pub struct CopyPlan {
+    /// The arrays, in the order of the hierarchy.
+    pub arrays: Vec<ArrayCopy>,
+    /// The stores.
+    pub stores: Vec<StoreCopy>,
+    /// The work, array by array, those with the largest units first.
     pub units: Vec<Unit>,
     /// What it costs.
     pub totals: Totals,
-    /// Threads that fit the budget.
+    /// Worker threads.
     pub jobs: usize,
+    /// The memory that units share.
+    pub memory: memory::Shares,
 }
 
 /// What a listing says of one array.
@@ -120,55 +167,45 @@ pub struct Stored {
     pub largest_bytes: u64,
 }
 
-/// Plans a copy of groups and arrays on the same chunk grid.
+/// Plans a copy of stores.
 ///
-/// Errors: `Unsupported` if the target format cannot say an array, which it names; `OverBudget` if not even one
-/// chunk fits the memory.
-pub fn plan_copy(groups: Vec<GroupNode>, arrays: Vec<(ArrayNode, Stored)>, wish: &Wish) -> Result<CopyPlan> {
-    let format = wish.target.format.unwrap_or_else(|| {
-        let first = groups.first().map(|group| group.format);
-        first.or_else(|| arrays.first().map(|(array, _)| array.metadata.format)).unwrap_or(ZarrFormat::V3)
-    });
-    let arrays: Vec<ArrayCopy> = arrays
-        .into_iter()
-        .map(|(array, stored)| plan_array(array, stored, &wish.target))
-        .collect::<Result<_>>()?;
-    let groups: Vec<GroupNode> =
-        groups.into_iter().map(|group| converted_group(group, wish.target.format)).collect();
-    let mut units: Vec<Unit> =
-        arrays.iter().enumerate().flat_map(|(position, array)| units_of(position, array)).collect();
-    units.sort_by_key(|unit| std::cmp::Reverse(unit.decoded_bytes));
-
-    let per_thread = arrays.iter().map(ArrayCopy::memory_bytes).max().unwrap_or(0);
-    let fitting = wish.memory_bytes.checked_div(per_thread).map_or(wish.jobs, crate::units::saturating_usize);
-    if fitting == 0 {
-        let largest = arrays
-            .iter()
-            .max_by_key(|array| array.memory_bytes())
-            .map_or("", |array| array.source.path.as_str());
-        let message = format!(
-            "the chunks of `{largest}` need {} of memory, the budget is {}",
-            Bytes(per_thread),
-            Bytes(wish.memory_bytes)
-        );
-        return Err(Error::new(ErrorKind::OverBudget, message)
-            .with_hint(format!("pass --memory {} or more", Bytes(per_thread.next_multiple_of(1 << 20)))));
+/// Errors: `Unsupported` if the target format cannot say an array, which it names; `OverBudget` if not even one unit
+/// fits the memory, with the least that would do.
+pub fn plan_copy(wanted: Vec<WantedStore>, wish: &Wish) -> Result<CopyPlan> {
+    let mut stores = Vec::with_capacity(wanted.len());
+    let mut arrays = Vec::new();
+    for (store, wanted) in wanted.into_iter().enumerate() {
+        let format = wish.format.unwrap_or_else(|| {
+            let first = wanted.groups.first().map(|group| group.format);
+            let array = || wanted.arrays.first().map(|wanted| wanted.array.metadata.format);
+            first.or_else(array).unwrap_or(ZarrFormat::V3)
+        });
+        for array in wanted.arrays {
+            arrays.push(plan_array(store, array)?);
+        }
+        let groups = wanted.groups.into_iter().map(|group| converted_group(group, wish.format)).collect();
+        stores.push(StoreCopy { groups, format });
     }
-    let jobs = wish.jobs.min(fitting).max(1);
-    let mut totals = Totals { memory_bytes: per_thread * jobs as u64, ..Totals::default() };
+    let memory = memory::share(&mut arrays, wish)?;
+    let mut by_array: Vec<Vec<Unit>> =
+        arrays.iter().enumerate().map(|(position, array)| units_of(position, array)).collect();
+    by_array.sort_by_key(|units| std::cmp::Reverse(units.first().map_or(0, |unit| unit.decoded_bytes)));
+    let units: Vec<Unit> = by_array.into_iter().flatten().collect();
+    let mut totals = Totals { memory_bytes: memory.peak_bytes, ..Totals::default() };
     for array in &arrays {
         array.add_to(&mut totals)?;
     }
-    Ok(CopyPlan { arrays, groups, format, units, totals, jobs })
+    Ok(CopyPlan { arrays, stores, units, totals, jobs: memory.jobs, memory })
 }
 
-fn plan_array(source: ArrayNode, stored: Stored, target: &Target) -> Result<ArrayCopy> {
+fn plan_array(store: usize, wanted: Wanted) -> Result<ArrayCopy> {
+    let Wanted { array: source, stored, target } = wanted;
     let same_format = target.format.is_none_or(|format| format == source.metadata.format);
-    let planned = convert(&source.path, &source.metadata, target)
+    let planned = convert(&source.path, &source.metadata, &target)
         .and_then(|conversion| strategy(&source.metadata, conversion));
     let (strategy, why, conversion) = match planned {
         Ok(planned) => planned,
-        Err(reason) if is_fault_of_codec(&source, target) => {
+        Err(reason) if is_fault_of_codec(&source, &target) => {
             let message = format!("could not plan a copy of `{}` with this --codec: {reason}", source.path);
             return Err(Error::new(ErrorKind::Usage, message).with_hint(
                 "give JSON as the metadata of this Zarr format has it, or a codec such as zstd:3",
@@ -176,7 +213,7 @@ fn plan_array(source: ArrayNode, stored: Stored, target: &Target) -> Result<Arra
         }
         // what cannot be encoded anew is copied byte for byte, and named
         Err(reason) if same_format => {
-            let keep = Target { codec: TargetCodec::Keep, ..target.clone() };
+            let keep = Target { codec: TargetCodec::Keep, layout: None, ..target.clone() };
             let conversion = convert(&source.path, &source.metadata, &keep)
                 .map_err(|message| refusal(&source, &message))?;
             (Strategy::CopyBytes, format!("copied byte for byte: {reason}"), conversion)
@@ -186,9 +223,11 @@ fn plan_array(source: ArrayNode, stored: Stored, target: &Target) -> Result<Arra
     let target = ArrayNode { path: source.path.clone(), metadata: conversion.metadata };
     let note = conversion.note;
     Ok(ArrayCopy {
+        store,
         source,
         target,
         strategy,
+        rechunk: None,
         why,
         note,
         absent: conversion.absent,
@@ -226,17 +265,10 @@ fn strategy(
     let compile = |metadata: &ArrayMetadata, shape: &[u64]| {
         Chain::compile(metadata, shape).map_err(|error| error.to_string())
     };
-    if target.grid != source.grid {
-        let from = compile(source, &shape)?;
-        let to = compile(target, &target.grid.largest_chunk_shape())?;
-        let whole = from.shard().is_some()
-            && source.sharding().map(|sharding| sharding.chunk_shape.clone()) == target.grid.regular_shape();
-        if !whole || source.data_type.is_variable() {
-            return Err("its shards cannot be cut into the chunks of the copy".to_owned());
-        }
-        from.can_decode_to(0)?;
-        to.can_encode_from(0)?;
-        return Ok((Strategy::Unshard, "each inner chunk of a shard becomes a chunk".to_owned(), conversion));
+    if target.grid != source.grid || target.chunk_shape() != source.chunk_shape() {
+        compile(source, &shape)?.can_decode_to(0)?;
+        compile(target, &target.grid.largest_chunk_shape())?.can_encode_from(0)?;
+        return Ok((Strategy::Rechunk, "another chunk grid".to_owned(), conversion));
     }
     let recoder = Recoder::new(compile(source, &shape)?, compile(target, &shape)?);
     if recoder.is_copy() && conversion.absent == AbsentChunks::Leave {
@@ -273,7 +305,7 @@ fn converted_group(group: GroupNode, format: Option<ZarrFormat>) -> GroupNode {
 }
 
 impl ArrayCopy {
-    /// Returns how many chunks the copy visits: the stored ones, or all where absent ones are written.
+    /// Returns how many source chunks the copy visits: the stored ones, or all where absent ones are written.
     pub fn visited(&self) -> u64 {
         match self.absent {
             AbsentChunks::Leave => self.stored.len(),
@@ -281,74 +313,121 @@ impl ArrayCopy {
         }
     }
 
-    fn decoded_chunk_bytes(&self) -> u64 {
+    /// Returns the decoded bytes of one stored chunk of the source, as far as known.
+    pub fn decoded_chunk_bytes(&self) -> u64 {
         self.source
             .metadata
             .chunk_decoded_bytes()
             .unwrap_or_else(|| self.largest_bytes.saturating_mul(VARIABLE_EXPANSION))
     }
 
-    /// Returns the memory of one thread for one chunk: encoded, decoded, encoded anew, and a step between.
-    fn memory_bytes(&self) -> u64 {
+    /// Returns the bytes that an element takes, on average where that is not fixed.
+    pub(super) fn element_bytes(&self) -> u64 {
+        self.source.metadata.data_type.item_bytes().unwrap_or_else(|| {
+            let elements = crate::grid::product(&self.source.metadata.grid.largest_chunk_shape()).unwrap_or(1);
+            self.decoded_chunk_bytes() / elements.max(1) + 32
+        })
+    }
+
+    /// Returns whether the copy has another grid.
+    pub fn is_rechunked(&self) -> bool {
+        matches!(self.strategy, Strategy::Rechunk | Strategy::RechunkPasses)
+    }
+
+    /// Returns what the search for boxes needs to know; `None` without fixed element size.
+    pub(super) fn geometry(&self, kind: SourceKind) -> Option<Geometry> {
+        #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+        let stored_ratio = {
+            let decoded = self.stored.len().saturating_mul(self.decoded_chunk_bytes());
+            self.stored_bytes as f64 / decoded.max(1) as f64
+        };
+        Geometry::new(&self.source.metadata, &self.target.metadata, stored_ratio, kind)
+    }
+
+    /// Returns the memory that rewriting one chunk takes: encoded, decoded, encoded anew, and a step between.
+    pub fn chunk_memory_bytes(&self) -> u64 {
         let nothing_to_do = self.visited() == 0;
         match self.strategy {
             _ if nothing_to_do => 0,
             Strategy::CopyBytes => self.largest_bytes.saturating_mul(2),
-            Strategy::Recode | Strategy::Unshard => {
-                self.largest_bytes.saturating_add(self.decoded_chunk_bytes().saturating_mul(3))
-            }
+            _ => self.largest_bytes.saturating_add(self.decoded_chunk_bytes().saturating_mul(3)),
         }
     }
 
-    /// Returns how many objects one source chunk becomes.
-    pub fn objects_per_chunk(&self) -> u64 {
-        match self.strategy {
-            Strategy::CopyBytes | Strategy::Recode => 1,
-            Strategy::Unshard => {
-                let ratio = self
-                    .source
-                    .metadata
-                    .grid
-                    .largest_chunk_shape()
-                    .into_iter()
-                    .zip(self.target.metadata.grid.largest_chunk_shape());
-                ratio.fold(1, |product: u64, (shard, chunk)| product.saturating_mul(shard / chunk.max(1)))
-            }
+    /// Returns how many objects the copy has at most.
+    fn objects(&self) -> Option<u64> {
+        let Some(rechunk) = &self.rechunk else { return Some(self.visited()) };
+        let grid = &self.target.metadata.grid;
+        let total = grid.total()?;
+        let few = self.absent == AbsentChunks::Leave
+            && self.stored.len() < self.source.metadata.grid.total().unwrap_or(u64::MAX);
+        if !few {
+            return Some(total);
         }
+        let unit = crate::grid::product(&rechunk.unit_chunks)?;
+        Some(rechunk.units_of(&self.source.metadata.grid, grid, &self.stored).len().saturating_mul(unit).min(total))
     }
 
     fn add_to(&self, totals: &mut Totals) -> Result<()> {
-        let overflow = || {
+        let objects = self.objects().filter(|&objects| objects < 1 << 40).ok_or_else(|| {
             Error::new(
                 ErrorKind::Unsupported,
                 format!("could not plan a copy of `{}`: it has too many chunks to write", self.source.path),
             )
-        };
-        let visited = self.visited();
-        let objects = visited
-            .checked_mul(self.objects_per_chunk())
-            .filter(|&objects| objects < 1 << 40)
-            .ok_or_else(overflow)?;
-        totals.chunks_read += self.stored.len();
-        totals.bytes_read += self.stored_bytes;
+        })?;
+        totals.bytes_read = totals.bytes_read.saturating_add(self.stored_bytes);
         totals.chunks_written += objects;
-        totals.absent_written += (visited - self.stored.len()).saturating_mul(self.objects_per_chunk());
-        if self.strategy != Strategy::CopyBytes {
-            totals.bytes_decoded = totals
-                .bytes_decoded
-                .saturating_add(self.stored.len().saturating_mul(self.decoded_chunk_bytes()));
+        if self.absent == AbsentChunks::Write {
+            // of the copy's chunks, as many as their share in the source
+            let visited = self.visited().max(1);
+            let absent = u128::from(objects) * u128::from(visited - self.stored.len().min(visited));
+            totals.absent_written += u64::try_from(absent / u128::from(visited)).unwrap_or(u64::MAX);
+        }
+        let decoded = self.stored.len().saturating_mul(self.decoded_chunk_bytes());
+        match &self.rechunk {
+            Some(rechunk) => {
+                totals.chunks_read += rechunk.visits.max(self.stored.len().min(1));
+                totals.bytes_decoded = totals.bytes_decoded.saturating_add(scaled(decoded, rechunk.decodes));
+            }
+            None => {
+                totals.chunks_read += self.stored.len();
+                if self.strategy != Strategy::CopyBytes {
+                    totals.bytes_decoded = totals.bytes_decoded.saturating_add(decoded);
+                }
+            }
         }
         Ok(())
     }
 }
 
-/// Cuts an array's chunks into units of about [`UNIT_BYTES`].
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "an estimate, of positive numbers"
+)]
+fn scaled(bytes: u64, factor: f64) -> u64 {
+    (bytes as f64 * factor) as u64
+}
+
+/// Cuts an array into units: boxes where it is rechunked, else runs of chunks of about [`UNIT_BYTES`].
 fn units_of(array: usize, copy: &ArrayCopy) -> Vec<Unit> {
+    if let Some(rechunk) = &copy.rechunk {
+        let unit = |position| Unit { array, cover: Cover::Box(position), decoded_bytes: rechunk.unit_bytes };
+        return match copy.absent {
+            AbsentChunks::Write => (0..rechunk.units()).map(unit).collect(),
+            AbsentChunks::Leave => rechunk
+                .units_of(&copy.source.metadata.grid, &copy.target.metadata.grid, &copy.stored)
+                .iter()
+                .map(unit)
+                .collect(),
+        };
+    }
     let chunk_bytes = copy.decoded_chunk_bytes().max(1);
     let per_unit = (UNIT_BYTES / chunk_bytes).clamp(1, 4096);
     let unit = |chunks: RangeInclusive<u64>, count: u64| Unit {
         array,
-        chunks,
+        cover: Cover::Chunks(chunks),
         decoded_bytes: count.saturating_mul(chunk_bytes),
     };
     match copy.absent {

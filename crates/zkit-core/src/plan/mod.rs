@@ -3,5 +3,11 @@
 //! Pure: a hierarchy, what a listing says of it, a wish and a budget go in, a [`CopyPlan`] comes out.
 
 mod copy;
+mod memory;
+mod rechunk;
 
-pub use copy::{ArrayCopy, CopyPlan, Stored, Strategy, Totals, Unit, Wish, plan_copy};
+pub use copy::{
+    ArrayCopy, CopyPlan, Cover, StoreCopy, Stored, Strategy, Totals, Unit, Wanted, WantedStore, Wish, plan_copy,
+};
+pub use memory::Shares;
+pub use rechunk::{Rechunk, SourceKind};

@@ -4,7 +4,10 @@ mod part;
 mod reader;
 mod slabs;
 mod variable;
+mod visit;
 
 pub use reader::{ArrayReader, ChunkSource, ReadContext, with_scratch};
-pub(crate) use reader::{codec_error, read_slab, to_usize};
+pub(crate) use reader::{codec_error, read_slab, release_scratch, to_usize, with_buffers};
 pub use slabs::{Slabs, slabs_of};
+pub use visit::{Piece, Visitor};
+pub(crate) use visit::WHOLE_SHARD_BYTES;

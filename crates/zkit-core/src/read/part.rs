@@ -117,7 +117,7 @@ impl ArrayReader<'_> {
         Ok(())
     }
 
-    fn check_span(&self, bytes: u64) -> Result<()> {
+    pub(super) fn check_span(&self, bytes: u64) -> Result<()> {
         if bytes <= self.encoded_limit() {
             return Ok(());
         }

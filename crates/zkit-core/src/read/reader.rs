@@ -23,15 +23,27 @@ thread_local! {
 
 /// What a thread keeps between chunks.
 #[derive(Default)]
-struct ThreadBuffers {
-    codec: Scratch,
-    encoded: Vec<u8>,
-    decoded: Vec<u8>,
+pub(crate) struct ThreadBuffers {
+    pub(crate) codec: Scratch,
+    pub(crate) encoded: Vec<u8>,
+    pub(crate) decoded: Vec<u8>,
+    /// The front of a chunk of which a part is read, or its index.
+    pub(crate) head: Vec<u8>,
 }
 
 /// Lends this thread's codec scratch and two buffers, for an encoded and a decoded chunk.
 pub fn with_scratch<R>(work: impl FnOnce(&mut Scratch, &mut Vec<u8>, &mut Vec<u8>) -> R) -> R {
     SCRATCH.with_borrow_mut(|buffers| work(&mut buffers.codec, &mut buffers.encoded, &mut buffers.decoded))
+}
+
+/// Lends all that this thread keeps.
+pub(crate) fn with_buffers<R>(work: impl FnOnce(&mut ThreadBuffers) -> R) -> R {
+    SCRATCH.with_borrow_mut(work)
+}
+
+/// Gives this thread's buffers back, after work on chunks larger than others.
+pub(crate) fn release_scratch() {
+    SCRATCH.set(ThreadBuffers::default());
 }
 
 /// What reading needs beside the array: threads, a way to stop, counters.

@@ -6,11 +6,13 @@
 //! of three loops does the work: runs of bytes, lines of typed items, or, where source and destination run along
 //! different dimensions, a transpose by cache lines.
 
+mod canvas;
 mod fill;
 mod layout;
 mod region;
 mod transpose;
 
+pub use canvas::{Canvas, Cell};
 pub use fill::fill_strided;
 pub use layout::{OutOfBounds, Strided, Strides, c_strides, f_strides};
 pub use region::copy_strided;

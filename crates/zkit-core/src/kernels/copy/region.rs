@@ -25,23 +25,43 @@ pub fn copy_strided(
 ) -> Result<(), OutOfBounds> {
     check(item_size, shape, src_layout, src.len(), "source")?;
     check(item_size, shape, dst_layout, dst.len(), "destination")?;
+    // SAFETY: every item of both regions was found inside its slice, and the slices do not overlap as one of them
+    // is borrowed mutably.
+    unsafe {
+        let src = src.as_ptr().wrapping_add(src_layout.offset);
+        let dst = dst.as_mut_ptr().wrapping_add(dst_layout.offset);
+        copy_items(item_size, shape, (src, src_layout.strides), (dst, dst_layout.strides));
+    }
+    Ok(())
+}
+
+/// Copies the items of one region to another, given the first item and the strides of both.
+///
+/// # Safety
+///
+/// Every item of the source must be readable and every one of the destination writable, by this thread alone; the
+/// two are disjoint.
+pub(super) unsafe fn copy_items(
+    item_size: usize,
+    shape: &[usize],
+    (src, src_strides): (*const u8, &[isize]),
+    (dst, dst_strides): (*mut u8, &[isize]),
+) {
     if item_size == 0 || shape.contains(&0) {
-        return Ok(());
+        return;
     }
     let mut inline = [Dimension::ONE; INLINE_RANK];
     let mut heap = Vec::new();
     let dimensions = dimension_buffer(shape.len(), &mut inline, &mut heap);
     for (index, dimension) in dimensions.iter_mut().enumerate() {
-        let (src, dst) = (src_layout.strides[index], dst_layout.strides[index]);
-        *dimension = Dimension { count: shape[index], src, dst };
+        *dimension = Dimension { count: shape[index], src: src_strides[index], dst: dst_strides[index] };
     }
     let Simplified { dimensions, src_offset, dst_offset } = simplified(dimensions);
     let (dimensions, item_size) = absorb_run(dimensions, item_size);
-    // SAFETY: every position of both regions was found inside its slice, simplification keeps the set of
-    // positions, and the slices do not overlap as one of them is borrowed mutably.
+    // SAFETY: the caller vouches for all items; simplification keeps the set of positions.
     unsafe {
-        let src = src.as_ptr().add(src_layout.offset).offset(src_offset);
-        let dst = dst.as_mut_ptr().add(dst_layout.offset).offset(dst_offset);
+        let src = src.offset(src_offset);
+        let dst = dst.offset(dst_offset);
         match item_size {
             1 => copy_typed::<1, 16>(dimensions, src, dst),
             2 => copy_typed::<2, 8>(dimensions, src, dst),
@@ -51,7 +71,6 @@ pub fn copy_strided(
             _ => copy_runs(dimensions, item_size, src, dst),
         }
     }
-    Ok(())
 }
 
 /// Takes a last dimension that is contiguous on both sides into the item.
