@@ -66,10 +66,15 @@ pub(crate) fn build_zkit(profile: Profile) -> Result<PathBuf> {
     Ok(target().join(folder).join(format!("zkit{}", std::env::consts::EXE_SUFFIX)))
 }
 
+/// Returns the `zkit` that `cargo test` built for its own tests of the binary.
+pub(crate) fn tested_zkit() -> PathBuf {
+    target().join("debug").join(format!("zkit{}", std::env::consts::EXE_SUFFIX))
+}
+
 /// Which build of `zkit`.
 #[derive(Clone, Copy)]
 pub(crate) enum Profile {
-    /// What `cargo test` has built already.
+    /// Quick to build.
     Dev,
     /// What users run, and what is measured.
     Release,

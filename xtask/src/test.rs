@@ -4,7 +4,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::process::{self, Profile, build_zkit, cargo, root, step};
+use crate::process::{self, cargo, root, step, tested_zkit};
 use crate::venv;
 
 /// Runs every check; `arguments` go to pytest, to pick some of its tests.
@@ -28,12 +28,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
                 .env("RUSTDOCFLAGS", "--deny warnings"),
         )
     })?;
-    let zkit = step("the zkit binary", || build_zkit(Profile::Dev))?;
     let tests = root().join("tests").join("python");
     let python = step("other readers", || venv::python("venv", &tests.join("requirements.txt")))?;
     step("checks by other readers", || {
         let mut pytest = Command::new(python);
         pytest.args(["-m", "pytest"]).args(arguments).current_dir(&tests).env("PYTHONDONTWRITEBYTECODE", "1");
-        process::run(pytest.env("ZKIT", zkit))
+        process::run(pytest.env("ZKIT", tested_zkit()))
     })
 }

@@ -238,20 +238,21 @@ pub fn free_bytes(path: &Path) -> Option<u64> {
 /// written: arrays, then groups from the deepest up, then the root's, which make the store look complete.
 pub fn metadata_documents(
     plan: &CopyPlan,
+    store: usize,
     source: &Hierarchy,
     consolidate: Consolidate,
 ) -> Vec<(String, Json)> {
+    let of_store = &plan.stores[store];
+    let arrays = || plan.arrays.iter().filter(move |array| array.store == store);
     let consolidated = match consolidate {
         Consolidate::Auto => source.consolidated != crate::hierarchy::Consolidated::None,
         Consolidate::Always => true,
         Consolidate::Never => false,
     };
-    let mut nodes: Vec<(String, Vec<(&'static str, Json)>)> = plan
-        .arrays
-        .iter()
+    let mut nodes: Vec<(String, Vec<(&'static str, Json)>)> = arrays()
         .map(|array| (array.target.prefix().to_owned(), ArrayMetadata::documents(&array.target.metadata)))
         .collect();
-    let mut groups: Vec<(String, Vec<(&'static str, Json)>)> = plan
+    let mut groups: Vec<(String, Vec<(&'static str, Json)>)> = of_store
         .groups
         .iter()
         .map(|group| {
@@ -266,11 +267,11 @@ pub fn metadata_documents(
     });
     nodes.extend(groups);
     let has_root = nodes.last().is_some_and(|(prefix, _)| prefix.is_empty());
-    if !has_root && (consolidated || plan.arrays.iter().all(|array| !array.target.prefix().is_empty())) {
-        nodes.push((String::new(), group_documents(plan.format, None, &Object::default())));
+    if !has_root && (consolidated || arrays().all(|array| !array.target.prefix().is_empty())) {
+        nodes.push((String::new(), group_documents(of_store.format, None, &Object::default())));
     }
     if consolidated {
-        add_consolidated(&mut nodes, plan.format);
+        add_consolidated(&mut nodes, of_store.format);
     }
     let keyed = nodes.into_iter().flat_map(|(prefix, documents)| {
         documents.into_iter().map(move |(name, document)| (join(&prefix, name), document))

@@ -19,7 +19,7 @@ use crate::event::{Meter, Observer};
 use crate::grid::{ChunkSet, product};
 use crate::kernels::copy::{Strided, c_strides, fill_strided};
 use crate::metadata::AbsentChunks;
-use crate::plan::{ArrayCopy, CopyPlan, Cover, Strategy, Unit};
+use crate::plan::{ArrayCopy, CopyPlan, Cover, Unit};
 use crate::read::{ArrayReader, codec_error, release_scratch, with_scratch};
 use crate::store::{LocalWriter, Store};
 use crate::units::saturating_usize;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::copy::recoder;
 use crate::cancel::Cancel;
 use crate::error::Result;
-use crate::plan::{CopyPlan, Strategy};
+use crate::plan::{CopyPlan, Cover, Strategy};
 use crate::read::{codec_error, with_scratch};
 use crate::store::Store;
 
@@ -34,7 +34,8 @@ pub fn estimate_copy(plan: &CopyPlan, source: &Store, cancel: &Cancel) -> Result
     for unit in recoded.into_iter().step_by(step) {
         cancel.check()?;
         let array = &plan.arrays[unit.array];
-        let Some(position) = array.stored.range(unit.chunks.clone()).next() else { continue };
+        let Cover::Chunks(covered) = &unit.cover else { continue };
+        let Some(position) = array.stored.range(covered.clone()).next() else { continue };
         let chunk_index = array.source.metadata.grid.index_at(position);
         let mut key = String::new();
         array.source.chunk_key(&chunk_index, &mut key);

@@ -10,6 +10,7 @@ mod queue;
 mod survey;
 mod variable;
 mod verify;
+mod windows;
 
 pub use compare::{Difference, Pair, compare};
 pub use copy::{CorruptChunk, Endpoint, OnCorrupt, RunOptions, absent_bytes, run_copy};
@@ -20,4 +21,4 @@ pub use survey::{
     ArraySurvey, BloscFrames, Frames, Keys, Listing, ShardIndexes, SizeTally, StoredChunk, SurveyDepth,
     Tally, ZstdFrames, survey,
 };
-pub use verify::{Verified, Verify, verify};
+pub use verify::{Proof, Verified, Verify, verify};

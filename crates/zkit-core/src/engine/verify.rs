@@ -1,15 +1,18 @@
 //! Proves a copy: what was written is read back through the reader and compared with the source, decoded.
+//!
+//! The reader shares no code with the assembly of boxes: it fetches the chunks that a region touches and copies their
+//! parts, on both sides.
 
-use super::compare::{Pair, compare};
-use super::copy::recoder;
+use super::copy::{CorruptChunk, recoder};
 use super::lanes::{self, Footprint, Resources};
+use super::windows::{Window, all, sample};
 use crate::cancel::Cancel;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Observer;
 use crate::grid::Region;
 use crate::hierarchy::{ArrayNode, Hierarchy};
 use crate::metadata::AbsentChunks;
-use crate::plan::{ArrayCopy, CopyPlan, Unit};
+use crate::plan::{ArrayCopy, CopyPlan};
 use crate::read::{ArrayReader, ReadContext, codec_error, read_slab, with_scratch};
 use crate::store::Store;
 
@@ -18,7 +21,8 @@ use crate::store::Store;
 pub enum Verify {
     /// Nothing.
     None,
-    /// The first and the last stored chunk of each array, and a seeded choice of the others: one in a hundred.
+    /// Windows at the first and last stored chunk and at the edges of each array, at absent chunks, and a seeded
+    /// choice of the others: one byte in a hundred.
     Sample,
     /// Every element of every array, those of absent chunks by the fill value.
     Full,
@@ -27,112 +31,96 @@ pub enum Verify {
 /// What was read back.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Verified {
-    /// Chunks of the source that were compared.
-    pub chunks: u64,
+    /// Regions that were compared.
+    pub regions: u64,
     /// Their decoded bytes.
     pub bytes: u64,
 }
 
-/// Chunks of one array out of which one is compared.
-const SAMPLE_EVERY: u64 = 100;
-
-/// One chunk to compare.
-struct Task<'a> {
-    array: &'a ArrayCopy,
-    position: u64,
+/// One store of a plan, to be compared with its copy.
+#[derive(Clone, Copy)]
+pub struct Proof<'a> {
+    /// The plan.
+    pub plan: &'a CopyPlan,
+    /// The store's position in it.
+    pub store: usize,
+    /// The source.
+    pub source: &'a Store,
+    /// The copy, opened from what was written.
+    pub copy: &'a Hierarchy,
+    /// Source chunks that were skipped; they are not compared.
+    pub corrupt: &'a [CorruptChunk],
 }
 
-/// Compares a copy with its source; `copy` was opened from what was written.
+/// One region of one array to compare.
+struct Task<'a> {
+    array: &'a ArrayCopy,
+    window: Window,
+}
+
+/// Compares a copy with its source.
 ///
-/// Errors: `Mismatch`, naming array and chunk, at the first difference.
+/// Errors: `Mismatch`, naming array and place, at the first difference.
 pub fn verify(
-    plan: &CopyPlan,
-    source: &Store,
-    copy: &Hierarchy,
+    proof: Proof<'_>,
     mode: Verify,
     resources: Resources,
     observer: &dyn Observer,
     cancel: &Cancel,
 ) -> Result<Verified> {
-    let target = copy.readable_store()?;
-    match mode {
-        Verify::None => Ok(Verified::default()),
-        Verify::Sample => {
-            let tasks: Vec<Task<'_>> = plan
-                .arrays
-                .iter()
-                .flat_map(|array| sample(array).map(move |position| Task { array, position }))
-                .collect();
-            let results = lanes::run(
-                &tasks,
-                resources,
-                |task| Footprint::whole(chunk_bytes(task.array)),
-                |task, lane| {
-                    let context = ReadContext { pool: lane.pool, cancel, meter: observer.meter() };
-                    compare_chunk(source, target, copy, task, lane.chunk_bytes, context)
-                },
-            )?;
-            let bytes = results.into_iter().sum::<Result<u64>>()?;
-            Ok(Verified { chunks: tasks.len() as u64, bytes })
+    let target = proof.copy.readable_store()?;
+    let window_bytes = resources.memory_bytes / (8 * resources.jobs.max(1) as u64);
+    let mut tasks = Vec::new();
+    for (position, array) in proof.plan.arrays.iter().enumerate().filter(|(_, array)| array.store == proof.store) {
+        let windows = match mode {
+            Verify::None => return Ok(Verified::default()),
+            Verify::Sample => sample(array),
+            Verify::Full => {
+                if leaves_absent(array) && is_decodable(array) {
+                    same_fill(array, proof.copy)?;
+                }
+                all(array, window_bytes)
+            }
+        };
+        let skipped: Vec<Region> = proof
+            .corrupt
+            .iter()
+            .filter(|chunk| chunk.array == position)
+            .map(|chunk| array.source.metadata.grid.chunk_region(&chunk.chunk_index))
+            .collect();
+        for window in windows {
+            tasks.extend(without(window, &skipped, array).into_iter().map(|window| Task { array, window }));
         }
-        Verify::Full => full(plan, (source, target), copy, resources, observer, cancel),
     }
-}
-
-/// Compares every element; absent chunks that stay absent by the fill values alone, as there may be petabytes of them.
-fn full(
-    plan: &CopyPlan,
-    (source, target): (&Store, &Store),
-    copy: &Hierarchy,
-    resources: Resources,
-    observer: &dyn Observer,
-    cancel: &Cancel,
-) -> Result<Verified> {
-    let (whole, by_chunk): (Vec<_>, Vec<_>) =
-        plan.arrays.iter().partition(|array| is_decodable(array) && !leaves_absent(array));
-    for array in &by_chunk {
-        same_fill(array, copy)?;
-    }
-    let units: Vec<&Unit> = plan
-        .units
-        .iter()
-        .filter(|unit| {
-            let array = &plan.arrays[unit.array];
-            !is_decodable(array) || leaves_absent(array)
-        })
-        .collect();
-    let decoded: u64 = units.iter().map(|unit| unit.decoded_bytes).fold(0, u64::saturating_add);
-    observer.meter().decoded_bytes_total.add(decoded.saturating_mul(2));
     let results = lanes::run(
-        &units,
+        &tasks,
         resources,
-        |unit| Footprint::whole(chunk_bytes(&plan.arrays[unit.array])),
-        |unit, lane| {
+        |task| Footprint::whole(chunk_bytes(task.array).max(task.window.bytes(task.array))),
+        |task, lane| {
             let context = ReadContext { pool: lane.pool, cancel, meter: observer.meter() };
-            let array = &plan.arrays[unit.array];
-            let stored = array.stored.range(unit.chunks.clone());
-            stored
-                .map(|position| {
-                    let task = Task { array, position };
-                    compare_chunk(source, target, copy, &task, lane.chunk_bytes, context)
-                })
-                .sum::<Result<u64>>()
+            compare(proof, target, task, resources.memory_bytes, context)
         },
     )?;
-    let mut bytes = results.into_iter().sum::<Result<u64>>()?;
+    let bytes = results.into_iter().sum::<Result<u64>>()?;
+    Ok(Verified { regions: tasks.len() as u64, bytes })
+}
 
-    let pairs: Vec<Pair<'_>> = whole
-        .iter()
-        .map(|array| Ok(Pair { left: &array.source, right: namesake(copy, array)? }))
-        .collect::<Result<_>>()?;
-    let results = compare((source, target), &pairs, resources, observer, cancel)?;
-    for (array, result) in whole.iter().zip(results) {
-        if let Some(difference) = result? {
-            return Err(mismatch(&array.source.path, &format!("element {:?}", difference.index)));
-        }
-        bytes = bytes.saturating_add(array.source.metadata.decoded_bytes().unwrap_or(0));
+/// Returns what is left of a window beside skipped chunks: the whole of it, or its source chunks but for those.
+fn without(window: Window, skipped: &[Region], array: &ArrayCopy) -> Vec<Window> {
+    if skipped.iter().all(|chunk| chunk.intersection(&window.region).is_empty()) {
+        return vec![window];
     }
-    Ok(Verified { chunks: plan.arrays.iter().map(|array| array.stored.len()).sum(), bytes })
+    let grid = &array.source.metadata.grid;
+    let mut left = Vec::new();
+    // visiting cannot fail
+    let _ = crate::grid::for_each_index::<()>(&grid.chunks_of(&window.region), |index| {
+        let chunk = grid.chunk_region(index);
+        if !skipped.contains(&chunk) {
+            left.push(Window { region: chunk.intersection(&window.region), chunk: None });
+        }
+        Ok(())
+    });
+    left
 }
 
 /// Returns whether chunks are absent from the source, and stay so in the copy.
@@ -155,24 +143,8 @@ fn is_decodable(array: &ArrayCopy) -> bool {
 }
 
 fn chunk_bytes(array: &ArrayCopy) -> u64 {
-    array.source.metadata.chunk_decoded_bytes().unwrap_or(array.largest_bytes)
-}
-
-/// Returns the first and last stored chunk and a choice between them that depends on the array's path alone.
-fn sample(array: &ArrayCopy) -> impl Iterator<Item = u64> + '_ {
-    let seed = xxhash_rust::xxh3::xxh3_64(array.source.path.as_bytes());
-    let last = array.stored.len().saturating_sub(1);
-    let chosen = move |rank: u64| {
-        rank == 0
-            || rank == last
-            || xxhash_rust::xxh3::xxh3_64_with_seed(&rank.to_le_bytes(), seed).is_multiple_of(SAMPLE_EVERY)
-    };
-    array
-        .stored
-        .iter()
-        .enumerate()
-        .filter(move |&(rank, _)| chosen(rank as u64))
-        .map(|(_, position)| position)
+    let of = |node: &ArrayNode| node.metadata.chunk_decoded_bytes().unwrap_or(array.largest_bytes);
+    of(&array.source).max(of(&array.target))
 }
 
 fn namesake<'a>(copy: &'a Hierarchy, array: &ArrayCopy) -> Result<&'a ArrayNode> {
@@ -187,35 +159,37 @@ fn mismatch(path: &str, place: &str) -> Error {
     )
 }
 
-/// Compares one chunk of the source with what the copy gives for its elements; returns the bytes compared.
-fn compare_chunk(
-    source: &Store,
+/// Compares a region of the source with the copy's; returns the bytes compared.
+fn compare(
+    proof: Proof<'_>,
     target: &Store,
-    copy: &Hierarchy,
     task: &Task<'_>,
     chunk_limit: u64,
     context: ReadContext<'_>,
 ) -> Result<u64> {
-    let array = task.array;
+    let (array, region) = (task.array, &task.window.region);
     if !is_decodable(array) {
-        return same_bytes(source, target, array, task.position);
+        return task.window.chunk.map_or(Ok(0), |position| same_bytes(proof.source, target, array, position));
     }
-    let left = ArrayReader::new(source, &array.source, chunk_limit)?;
-    let right = ArrayReader::new(target, namesake(copy, array)?, chunk_limit)?;
-    let chunk_index = array.source.metadata.grid.index_at(task.position);
-    let region: Region = array.source.metadata.grid.chunk_region(&chunk_index);
-    let place = || format!("chunk {chunk_index:?}");
+    let left = ArrayReader::new(proof.source, &array.source, chunk_limit)?;
+    let right = ArrayReader::new(target, namesake(proof.copy, array)?, chunk_limit)?;
+    let differs = || {
+        let grid = &array.target.metadata.grid;
+        let chunk: Vec<u64> = grid.chunks_of(region).iter().map(|range| range.start).collect();
+        let end: Vec<u64> = region.start.iter().zip(&region.shape).map(|(start, length)| start + length).collect();
+        Err(mismatch(&array.source.path, &format!("chunk {chunk:?}, elements {:?} to {end:?}", region.start)))
+    };
     if array.source.metadata.data_type.is_variable() {
         let (mut a, mut b) = (Vec::new(), Vec::new());
-        left.visit_variable(&region, context, &mut |element| a.push(element.to_vec()))?;
-        right.visit_variable(&region, context, &mut |element| b.push(element.to_vec()))?;
+        left.visit_variable(region, context, &mut |element| a.push(element.to_vec()))?;
+        right.visit_variable(region, context, &mut |element| b.push(element.to_vec()))?;
         let bytes = a.iter().map(|element| element.len() as u64).sum();
-        return if a == b { Ok(bytes) } else { Err(mismatch(&array.source.path, &place())) };
+        return if a == b { Ok(bytes) } else { differs() };
     }
     let (mut a, mut b) = (Vec::new(), Vec::new());
-    read_slab(&left, &region, &mut a, context)?;
-    read_slab(&right, &region, &mut b, context)?;
-    if a == b { Ok(a.len() as u64) } else { Err(mismatch(&array.source.path, &place())) }
+    read_slab(&left, region, &mut a, context)?;
+    read_slab(&right, region, &mut b, context)?;
+    if a == b { Ok(a.len() as u64) } else { differs() }
 }
 
 /// Compares a chunk that zkit cannot decode all the way: what lies behind the codecs that it knows.

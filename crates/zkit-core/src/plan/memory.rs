@@ -5,6 +5,7 @@ use super::rechunk::{BoxBudget, Geometry, Rechunk, SourceKind};
 use crate::error::{Error, ErrorKind, Result};
 use crate::grid::{Grid, product};
 use crate::metadata::ArrayMetadata;
+use crate::read::WHOLE_SHARD_BYTES;
 use crate::units::Bytes;
 
 /// Threads hold at most this part of the budget for parts of source chunks that can be decoded in part.
@@ -91,8 +92,12 @@ fn need(position: usize, array: &ArrayCopy, kind: SourceKind) -> Option<Need> {
     // encoded chunks grow by little where they do not compress
     let encoded = chunk.saturating_add(chunk / 64).saturating_add(64 << 10);
     let steps = |metadata: &ArrayMetadata, bytes: u64| bytes.saturating_mul(u64::from(metadata.codecs.len() > 2));
-    let buffers = array
-        .largest_bytes
+    // of large local shards inner chunks are read one by one
+    let in_parts = kind == SourceKind::Local
+        && array.source.metadata.sharding().is_some()
+        && array.decoded_chunk_bytes() > WHOLE_SHARD_BYTES;
+    let largest = if in_parts { geometry.part_bytes() } else { array.largest_bytes };
+    let buffers = largest
         .max(encoded)
         .saturating_add(encoded)
         .saturating_add(steps(&array.source.metadata, geometry.part_bytes()))

@@ -1,0 +1,184 @@
+//! Which regions of an array a verification compares.
+
+use crate::grid::{Grid, Region};
+use crate::metadata::AbsentChunks;
+use crate::plan::ArrayCopy;
+
+/// Bytes of an array out of which one is compared.
+const SAMPLE_EVERY: u64 = 100;
+/// Chunks of either grid that a window touches, at most, along all dimensions together.
+const WINDOW_CHUNKS: u64 = 8;
+/// Windows of one array, at most.
+const MOST_WINDOWS: u64 = 1 << 16;
+/// Windows where the source has no chunk.
+const ABSENT_WINDOWS: u64 = 4;
+
+/// A region to compare.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Window {
+    /// Its elements.
+    pub(super) region: Region,
+    /// The stored source chunk that it is, where it is just one.
+    pub(super) chunk: Option<u64>,
+}
+
+impl Window {
+    /// Returns its decoded bytes.
+    pub(super) fn bytes(&self, array: &ArrayCopy) -> u64 {
+        let item = array.source.metadata.data_type.item_bytes().unwrap_or(64);
+        self.region.elements().unwrap_or(u64::MAX).saturating_mul(item)
+    }
+}
+
+/// Returns a stratified sample, which depends on the array's path alone: windows at the first and the last stored
+/// chunk, at the stored chunks nearest the end of each dimension, at a few absent ones, and one byte in a hundred of
+/// the others.
+pub(super) fn sample(array: &ArrayCopy) -> Vec<Window> {
+    let grid = &array.source.metadata.grid;
+    let stored = &array.stored;
+    if array.source.metadata.shape().contains(&0) {
+        return Vec::new();
+    }
+    let mut random = Random(xxhash_rust::xxh3::xxh3_64(array.source.path.as_bytes()));
+    let mut ranks = vec![0, stored.len().saturating_sub(1)];
+    let window = windows_of(array, &vec![0; grid.rank()], &mut random);
+    let wanted = array.source.metadata.decoded_bytes().map_or(stored.len(), |bytes| {
+        bytes / SAMPLE_EVERY / window.bytes(array).max(1)
+    });
+    let wanted = wanted.clamp(1, MOST_WINDOWS);
+    // evenly spread, with a random place in each stratum; a chunk may be drawn more than once
+    for at in 0..wanted {
+        let (from, to) = (at * stored.len() / wanted, (at + 1) * stored.len() / wanted);
+        ranks.push(from + random.below(to - from));
+    }
+    ranks.sort_unstable();
+    let mut chosen = Vec::with_capacity(ranks.len());
+    let mut next = ranks.into_iter().peekable();
+    for (rank, position) in stored.iter().enumerate() {
+        while next.next_if_eq(&(rank as u64)).is_some() {
+            chosen.push(position);
+        }
+    }
+    chosen.extend(edges(array));
+    let mut windows: Vec<Window> = chosen
+        .into_iter()
+        .map(|position| {
+            let mut window = windows_of(array, &grid.index_at(position), &mut random);
+            window.chunk = Some(position);
+            window
+        })
+        .collect();
+    let total = grid.total().unwrap_or(u64::MAX);
+    if stored.len() < total && array.source.metadata.unknown_codecs().is_empty() {
+        let absent = (0..ABSENT_WINDOWS).map(|_| random.below(total)).filter(|&at| !stored.contains(at));
+        let absent: Vec<u64> = absent.collect();
+        windows.extend(absent.iter().map(|&at| windows_of(array, &grid.index_at(at), &mut random)));
+    }
+    windows.dedup();
+    windows
+}
+
+/// Returns every region of an array that is not absent on both sides: together they cover what is stored.
+pub(super) fn all(array: &ArrayCopy, window_bytes: u64) -> Vec<Window> {
+    let (source, target) = (&array.source.metadata.grid, &array.target.metadata.grid);
+    let rechunk = array.rechunk.as_ref().filter(|_| array.source.metadata.unknown_codecs().is_empty());
+    let Some(rechunk) = rechunk else {
+        let of = |position: u64| Window {
+            region: source.chunk_region(&source.index_at(position)),
+            chunk: array.stored.contains(position).then_some(position),
+        };
+        return match array.absent {
+            AbsentChunks::Leave => array.stored.iter().map(of).collect(),
+            AbsentChunks::Write => (0..array.visited()).map(of).collect(),
+        };
+    };
+    let item = array.source.metadata.data_type.item_bytes().unwrap_or(64);
+    let units: Vec<u64> = match array.absent {
+        AbsentChunks::Leave => rechunk.units_of(source, target, &array.stored).iter().collect(),
+        AbsentChunks::Write => (0..rechunk.units()).collect(),
+    };
+    let mut windows = Vec::new();
+    for unit in units {
+        split(rechunk.unit_region(target, unit), target, item, window_bytes, &mut windows);
+    }
+    windows
+}
+
+/// Halves a region along edges of the copy's chunks until its parts are small enough.
+fn split(region: Region, target: &Grid, item: u64, window_bytes: u64, windows: &mut Vec<Window>) {
+    let bytes = region.elements().unwrap_or(u64::MAX).saturating_mul(item);
+    let chunks = target.chunks_of(&region);
+    let longest = (0..chunks.len()).max_by_key(|&d| chunks[d].end - chunks[d].start);
+    let Some(d) = longest.filter(|&d| bytes > window_bytes && chunks[d].end - chunks[d].start > 1) else {
+        windows.push(Window { region, chunk: None });
+        return;
+    };
+    let middle = (chunks[d].start + chunks[d].end) / 2 * target.largest_chunk_shape()[d];
+    let (mut low, mut high) = (region.clone(), region);
+    low.shape[d] = middle - low.start[d];
+    high.start[d] = middle;
+    high.shape[d] -= low.shape[d];
+    split(low, target, item, window_bytes, windows);
+    split(high, target, item, window_bytes, windows);
+}
+
+/// Returns, for each dimension, a stored chunk that reaches furthest along it, if it is easy to find.
+fn edges(array: &ArrayCopy) -> Vec<u64> {
+    let grid = &array.source.metadata.grid;
+    let last: Vec<u64> = grid.counts().iter().map(|count| count.saturating_sub(1)).collect();
+    (0..grid.rank())
+        .filter_map(|d| {
+            let mut index = vec![0; grid.rank()];
+            index[d] = last[d];
+            grid.position_of(&index).filter(|&position| array.stored.contains(position))
+        })
+        .collect()
+}
+
+/// Returns a window at a source chunk: a part of it that touches few chunks of the copy, and as much of its
+/// neighbours as lies in the same chunks of the copy, but few of them.
+fn windows_of(array: &ArrayCopy, chunk_index: &[u64], random: &mut Random) -> Window {
+    let (source, target) = (&array.source.metadata.grid, &array.target.metadata.grid);
+    let mut region = source.chunk_region(chunk_index);
+    if !array.is_rechunked() {
+        return Window { region, chunk: None };
+    }
+    let chunk_shape = target.largest_chunk_shape();
+    let (mut targets_left, mut sources_left) = (WINDOW_CHUNKS, WINDOW_CHUNKS);
+    for d in (0..region.shape.len()).rev() {
+        let touched = target.chunks_of(&region)[d].clone();
+        let count = touched.end - touched.start;
+        if count > 1 {
+            // a run of whole chunks of the copy, at a random place, sometimes the last
+            let taken = count.min(targets_left).max(1);
+            targets_left = (targets_left / taken).max(1);
+            let first = touched.start + random.below(count - taken + 1);
+            let start = (first * chunk_shape[d]).max(region.start[d]);
+            let end = ((first + taken) * chunk_shape[d]).min(region.start[d] + region.shape[d]);
+            (region.start[d], region.shape[d]) = (start, end - start);
+        } else if region.shape[d] > 0 {
+            let end = ((touched.start + 1) * chunk_shape[d]).min(source.shape()[d]);
+            let mut reach = region.start[d] + region.shape[d];
+            let mut taken = 1;
+            while reach < end && taken < sources_left {
+                let next = source.chunk_along(d, reach);
+                reach = next.start.saturating_add(next.length).min(end);
+                taken += 1;
+            }
+            sources_left = (sources_left / taken).max(1);
+            region.shape[d] = reach - region.start[d];
+        }
+    }
+    Window { region, chunk: None }
+}
+
+/// A sequence that looks random and is the same each time.
+struct Random(u64);
+
+impl Random {
+    /// Returns a number below `bound`, 0 for 0.
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = xxhash_rust::xxh3::xxh3_64_with_seed(&self.0.to_le_bytes(), 1);
+        self.0 % bound.max(1)
+    }
+}
