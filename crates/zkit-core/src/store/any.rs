@@ -58,6 +58,9 @@ pub struct ObjectInfo<'a> {
     pub size: u64,
     /// What it is.
     pub kind: ObjectKind,
+    /// Changes when the object is rewritten: a hash of what the store says beside its bytes (locally the time of the
+    /// last change and the inode, else the entity tag and the time).
+    pub stamp: u64,
 }
 
 /// What an object of a listing is.

@@ -42,6 +42,21 @@ struct Walk<'a> {
     visit: &'a mut dyn FnMut(ObjectInfo<'_>) -> ControlFlow<()>,
 }
 
+/// What a directory entry is.
+struct Found {
+    kind: ObjectKind,
+    size: u64,
+    stamp: u64,
+}
+
+impl Found {
+    fn of(kind: ObjectKind, metadata: &std::fs::Metadata) -> Self {
+        let parts = [metadata.mtime(), metadata.mtime_nsec()].map(i64::to_le_bytes).concat();
+        let stamp = xxhash_rust::xxh3::xxh3_64_with_seed(&parts, metadata.ino());
+        Self { kind, size: metadata.size(), stamp }
+    }
+}
+
 impl LocalStore {
     /// Opens the directory; `follow_links` lets links lead out of it.
     pub fn open(root: &Path, follow_links: bool) -> Result<Self> {
@@ -261,7 +276,7 @@ impl LocalStore {
             if is_folder && path.is_dir() {
                 continue;
             }
-            let (kind, size) = self.kind_of(path, entry.file_type())?;
+            let Found { kind, size, stamp } = self.found(path, entry.file_type())?;
             if kind == ObjectKind::Regular && entry.path_is_symlink() && path.is_dir() {
                 walk.links += 1;
                 if walk.links > LINKED_FOLDERS_MOST {
@@ -278,7 +293,7 @@ impl LocalStore {
             }
             // a name that is not UTF-8 is no Zarr key
             let Some(key) = path.strip_prefix(walk.start).unwrap_or(path).to_str() else { continue };
-            if (walk.visit)(ObjectInfo { key, size, kind }).is_break() {
+            if (walk.visit)(ObjectInfo { key, size, kind, stamp }).is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
@@ -297,17 +312,19 @@ impl LocalStore {
         flow
     }
 
-    /// Returns what a directory entry is, links looked through, and its size.
-    fn kind_of(&self, path: &Path, file_type: std::fs::FileType) -> Result<(ObjectKind, u64)> {
+    /// Returns what a directory entry is, links looked through.
+    fn found(&self, path: &Path, file_type: std::fs::FileType) -> Result<Found> {
         let failed = |error: io::Error| io_error(&format!("could not look at {}", path.display()), error);
         if file_type.is_file() {
             let metadata = std::fs::symlink_metadata(path).map_err(failed)?;
-            return Ok((ObjectKind::Regular, metadata.size()));
+            return Ok(Found::of(ObjectKind::Regular, &metadata));
         }
         if !file_type.is_symlink() {
-            return Ok((ObjectKind::Special, 0));
+            return Ok(Found { kind: ObjectKind::Special, size: 0, stamp: 0 });
         }
-        let Ok(target) = path.canonicalize() else { return Ok((ObjectKind::DanglingLink, 0)) };
+        let Ok(target) = path.canonicalize() else {
+            return Ok(Found { kind: ObjectKind::DanglingLink, size: 0, stamp: 0 });
+        };
         let metadata = std::fs::metadata(&target).map_err(failed)?;
         let inside = self.follow_links || target.starts_with(&self.canonical_root);
         let kind = match (metadata.is_file() || metadata.is_dir(), inside) {
@@ -315,7 +332,7 @@ impl LocalStore {
             (true, true) => ObjectKind::Regular,
             (true, false) => ObjectKind::OutsideLink,
         };
-        Ok((kind, metadata.size()))
+        Ok(Found::of(kind, &metadata))
     }
 
     /// Returns the entries directly below `prefix`, sorted; empty if it is absent.
@@ -339,7 +356,7 @@ impl LocalStore {
             } else if file_type.is_file() {
                 ChildKind::Object(ObjectKind::Regular)
             } else {
-                let (kind, _) = self.kind_of(&entry.path(), file_type)?;
+                let Found { kind, .. } = self.found(&entry.path(), file_type)?;
                 if kind == ObjectKind::Regular && entry.path().is_dir() {
                     if self.leads_in_a_circle(prefix, &entry.path()).map_err(failed)? {
                         continue;

@@ -147,10 +147,13 @@ impl RemoteStore {
             {
                 let key =
                     object.location.as_ref().strip_prefix(path.as_ref()).unwrap_or(object.location.as_ref());
+                let tag = object.e_tag.as_deref().unwrap_or_default().as_bytes();
+                let changed = object.last_modified.timestamp_nanos_opt().unwrap_or_default();
                 let object = ObjectInfo {
                     key: key.trim_start_matches('/'),
                     size: object.size,
                     kind: ObjectKind::Regular,
+                    stamp: xxhash_rust::xxh3::xxh3_64_with_seed(tag, changed.cast_unsigned()),
                 };
                 if visit(object).is_break() {
                     break;

@@ -27,6 +27,9 @@ pub struct Listing {
     pub bytes_stored: u64,
     /// How large they are.
     pub sizes: SizeTally,
+    /// Changes when any of the chunks is rewritten, added or lost: a sum over their positions, sizes and stamps, which
+    /// does not depend on the order of the listing.
+    pub fingerprint: u128,
     /// Keys of chunks that lie outside the grid, as a shrunk array leaves them.
     pub orphans: Keys,
     /// Objects that are neither chunks nor metadata.
@@ -155,6 +158,7 @@ impl<'a> Builder<'a> {
             stored: ChunkSet::default(),
             bytes_stored: 0,
             sizes: SizeTally::default(),
+            fingerprint: 0,
             orphans: Keys::default(),
             foreign: Keys::default(),
             sample: Vec::new(),
@@ -177,7 +181,7 @@ impl<'a> Builder<'a> {
         };
         match (object.kind, metadata.grid.position_of(&index)) {
             (ObjectKind::Regular, Some(position)) => {
-                self.chunk(object.key, StoredChunk { position, bytes: object.size });
+                self.chunk(object.key, StoredChunk { position, bytes: object.size }, object.stamp);
             }
             (ObjectKind::Regular, None) => self.listing.orphans.add(object.key),
             _ => self.unreadable(object),
@@ -192,12 +196,15 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn chunk(&mut self, key: &str, chunk: StoredChunk) {
+    fn chunk(&mut self, key: &str, chunk: StoredChunk, stamp: u64) {
         if !self.listing.stored.insert(chunk.position) {
             return;
         }
         self.listing.bytes_stored = self.listing.bytes_stored.saturating_add(chunk.bytes);
         self.listing.sizes.add(chunk.bytes);
+        let words = [chunk.position, chunk.bytes, stamp].map(u64::to_le_bytes).concat();
+        self.listing.fingerprint =
+            self.listing.fingerprint.wrapping_add(xxhash_rust::xxh3::xxh3_128(&words));
         self.sample.offer(chunk);
         if chunk.bytes == 0 && self.array.metadata.chunk_decoded_bytes() != Some(0) {
             self.empty.add(key);
