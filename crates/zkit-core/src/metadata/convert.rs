@@ -10,6 +10,7 @@ use super::data_type::DataType;
 use super::dimensions::ARRAY_DIMENSIONS;
 use super::fill::{self, FillValue};
 use super::json::{Json, Object};
+use super::layout::{self, Layout};
 
 /// xarray's attribute for missing values.
 const FILL_VALUE: &str = "_FillValue";
@@ -23,6 +24,8 @@ pub struct Target {
     pub codec: TargetCodec,
     /// Whether chunks get a checksum where the format allows.
     pub checksum: ChecksumChoice,
+    /// Where chunks lie, or as in the source: shards stay, and become plain chunks in v2.
+    pub layout: Option<Layout>,
 }
 
 /// Whether chunks get a checksum.
@@ -82,7 +85,11 @@ pub struct Conversion {
 
 /// Returns the metadata of a copy of an array; the error says what the target format cannot say.
 pub fn convert(path: &str, source: &ArrayMetadata, target: &Target) -> Result<Conversion, String> {
-    let (document, absent) = match (source.format, target.format.unwrap_or(source.format)) {
+    let format = target.format.unwrap_or(source.format);
+    if let Some(layout) = &target.layout {
+        layout.check(source, format)?;
+    }
+    let (document, absent) = match (source.format, format) {
         (ZarrFormat::V2, ZarrFormat::V2) => (v2_to_v2(source, target)?, AbsentChunks::Leave),
         (ZarrFormat::V3, ZarrFormat::V3) => (v3_to_v3(source, target)?, AbsentChunks::Leave),
         (ZarrFormat::V2, ZarrFormat::V3) => v2_to_v3(source, target)?,
@@ -147,6 +154,9 @@ enum Document {
 
 fn v2_to_v2(source: &ArrayMetadata, target: &Target) -> Result<Document, String> {
     let mut document = source.document.clone();
+    if let Some(layout) = &target.layout {
+        document.set("chunks", lengths(&layout.chunk_shape));
+    }
     if target.codec != TargetCodec::Keep {
         document.set("compressor", v2_compressor(&target.codec, &source.data_type)?);
         // the compressor shuffles itself now; shuffling twice would undo the good of it
@@ -164,11 +174,16 @@ fn v2_to_v2(source: &ArrayMetadata, target: &Target) -> Result<Document, String>
 
 fn v3_to_v3(source: &ArrayMetadata, target: &Target) -> Result<Document, String> {
     let mut document = source.document.clone();
-    if target.codec != TargetCodec::Keep {
-        let codecs = document.get("codecs").and_then(Json::as_array).ok_or("codecs is not a list")?;
-        let codecs = recoded(codecs, &source.codecs, &source.data_type, target)?;
-        document.set("codecs", Json::Array(codecs));
+    let codecs = document.get("codecs").and_then(Json::as_array).ok_or("codecs is not a list")?;
+    let mut codecs = match target.codec {
+        TargetCodec::Keep => codecs.to_vec(),
+        _ => recoded(codecs, &source.codecs, &source.data_type, target)?,
+    };
+    if let Some(layout) = &target.layout {
+        codecs = layout.codecs(layout::chunk_codecs(&codecs, &source.codecs)?);
+        document.set("chunk_grid", layout.chunk_grid());
     }
+    document.set("codecs", Json::Array(codecs));
     document.set("attributes", source.attributes.clone().into());
     Ok(Document::V3(document))
 }
@@ -230,6 +245,7 @@ fn v2_to_v3(source: &ArrayMetadata, target: &Target) -> Result<(Document, Absent
         _ => v3_compressors(target, &source.data_type)?,
     };
     let codecs = transpose.into_iter().chain([serializer]).chain(compressors).collect();
+    let layout = target.layout.clone().or_else(|| Layout::of(source)).ok_or("a grid that is not regular")?;
 
     let (fill_value, absent) = match &source.fill_value {
         FillValue::Null => (zero_fill(&source.data_type), AbsentChunks::Write),
@@ -259,16 +275,15 @@ fn v2_to_v3(source: &ArrayMetadata, target: &Target) -> Result<(Document, Absent
         None => {}
     }
 
-    let chunk_shape = source.grid.regular_shape().ok_or("a grid that is not regular")?;
     let mut document = Object::from_iter([
         ("zarr_format", Json::number(3)),
         ("node_type", Json::string("array")),
         ("shape", lengths(source.shape())),
         ("data_type", data_type),
-        ("chunk_grid", named("regular", Some(Object::from_iter([("chunk_shape", lengths(&chunk_shape))])))),
+        ("chunk_grid", layout.chunk_grid()),
         ("chunk_key_encoding", named("default", Some(Object::from_iter([("separator", Json::string("/"))])))),
         ("fill_value", fill_value.to_v3(&source.data_type)),
-        ("codecs", Json::Array(codecs)),
+        ("codecs", Json::Array(layout.codecs(codecs))),
         ("attributes", attributes.into()),
     ]);
     if dimension_names != Json::Null {
@@ -282,7 +297,11 @@ fn v3_to_v2(source: &ArrayMetadata, target: &Target) -> Result<(Document, Absent
         .data_type
         .to_v2()
         .ok_or_else(|| format!("Zarr v2 has no data type for {}", source.data_type))?;
-    if source.grid.regular_shape().is_none() {
+    let chunk_shape = match &target.layout {
+        Some(layout) => layout.chunk_shape.clone(),
+        None => source.chunk_shape(),
+    };
+    if target.layout.is_none() && source.grid.regular_shape().is_none() {
         return Err("Zarr v2 has regular chunk grids only".to_owned());
     }
     let (fill_value, absent, mut attributes) = v2_fill(source);
@@ -316,7 +335,7 @@ fn v3_to_v2(source: &ArrayMetadata, target: &Target) -> Result<(Document, Absent
         "."
     };
     let document = Object::from_iter([
-        ("chunks", lengths(&source.chunk_shape())),
+        ("chunks", lengths(&chunk_shape)),
         ("compressor", compressor),
         ("dtype", dtype),
         ("fill_value", fill_value),
@@ -545,7 +564,7 @@ mod tests {
             shuffle: BloscShuffle::Bit,
             block_bytes: 0,
         };
-        Target { format: Some(format), codec, checksum: ChecksumChoice::Auto }
+        Target { format: Some(format), codec, checksum: ChecksumChoice::Auto, layout: None }
     }
 
     const PACKED: &str = r#"{"zarr_format":2,"shape":[4,6],"chunks":[2,6],"dtype":">i2","order":"C","fill_value":-32768,"filters":null,"compressor":null}"#;

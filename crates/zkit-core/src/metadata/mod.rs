@@ -10,6 +10,7 @@ mod defect;
 mod dimensions;
 mod fill;
 mod json;
+mod layout;
 
 pub use array::{ArrayMetadata, ChunkKeys, ZarrFormat};
 pub use codec_spec::{
@@ -21,3 +22,4 @@ pub use data_type::{DataType, Field, Swap, TimeKind};
 pub use defect::Defect;
 pub use fill::FillValue;
 pub use json::{Json, JsonError, Object};
+pub use layout::Layout;

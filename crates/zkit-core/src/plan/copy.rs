@@ -11,6 +11,7 @@ use crate::hierarchy::{ArrayNode, GroupNode};
 use crate::metadata::{
     AbsentChunks, ArrayMetadata, Conversion, Target, TargetCodec, ZarrFormat, convert, group_documents,
 };
+use crate::plan::layout::check_frames;
 use crate::units::Bytes;
 
 /// Decoded bytes that a unit should have: enough to hide its overhead, little enough to balance threads.
@@ -176,13 +177,16 @@ fn plan_array(source: ArrayNode, stored: Stored, target: &Target) -> Result<Arra
         }
         // what cannot be encoded anew is copied byte for byte, and named
         Err(reason) if same_format => {
-            let keep = Target { codec: TargetCodec::Keep, ..target.clone() };
+            let keep = Target { codec: TargetCodec::Keep, layout: None, ..target.clone() };
             let conversion = convert(&source.path, &source.metadata, &keep)
                 .map_err(|message| refusal(&source, &message))?;
             (Strategy::CopyBytes, format!("copied byte for byte: {reason}"), conversion)
         }
         Err(reason) => return Err(refusal(&source, &reason)),
     };
+    if strategy != Strategy::CopyBytes {
+        check_frames(&source.path, &conversion.metadata)?;
+    }
     let target = ArrayNode { path: source.path.clone(), metadata: conversion.metadata };
     let note = conversion.note;
     Ok(ArrayCopy {

@@ -2,6 +2,12 @@
 //!
 //! Pure: a hierarchy, what a listing says of it, a wish and a budget go in, a [`CopyPlan`] comes out.
 
+mod access;
 mod copy;
+mod layout;
 
+pub use access::{Access, Dimensions, ReadCost, chunks_for, grown, read_cost, shrunk};
 pub use copy::{ArrayCopy, CopyPlan, Stored, Strategy, Totals, Unit, Wish, plan_copy};
+pub use layout::{
+    CHUNK_TARGET_BYTES, ChunkLength, ChunksWish, DimensionKey, LayoutWish, ShardsWish, check_frames,
+};
