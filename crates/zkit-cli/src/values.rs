@@ -42,6 +42,15 @@ fn split_while(text: &str, belongs: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(text.find(|character| !belongs(character)).unwrap_or(text.len()))
 }
 
+/// Parses a size in bytes, more than zero: `4MiB`, `512kB`, `1000000`.
+pub fn parse_bytes(text: &str) -> Result<u64, String> {
+    match text.parse::<ByteSize>() {
+        Ok(ByteSize(0)) => Err("must be more than zero".into()),
+        Ok(size) => Ok(size.as_u64()),
+        Err(_) => Err(format!("found `{text}`; write a size such as 4MiB or 512kB")),
+    }
+}
+
 /// How much memory the work may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemoryLimit {
@@ -191,6 +200,15 @@ mod tests {
         assert_eq!("30%".parse(), Ok(MemoryLimit::Percent(30)));
         for text in ["", "0", "0%", "101%", "-1GiB", "much", "1.5%", "NaN"] {
             assert!(text.parse::<MemoryLimit>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        assert_eq!(parse_bytes("4MiB"), Ok(4 << 20));
+        assert_eq!(parse_bytes("1000"), Ok(1000));
+        for text in ["", "0", "-1MiB", "30%", "much"] {
+            assert!(parse_bytes(text).is_err(), "{text}");
         }
     }
 

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use zkit_cli::args::{ResourceArgs, SelectArgs, StoreArgs};
 use zkit_core::location::StoreUrl;
 
-use crate::access::Access;
+use zkit_core::plan::Access;
 
 /// Tells what is in a store: arrays, sizes, chunks, codecs, what is stored of them, and what could be better.
 ///

@@ -5,10 +5,10 @@ use zkit_core::grid::product;
 use zkit_core::hierarchy::{ArrayNode, Hierarchy};
 use zkit_core::metadata::{ArrayMetadata, CodecSpec, Defect};
 
-use crate::access::{Access, Dimensions, ReadCost, read_cost};
 use crate::args::Depth;
 use crate::mount::RemoteMount;
 use crate::probe::Probe;
+use zkit_core::plan::{Access, Dimensions, ReadCost, read_cost};
 
 /// Everything that one run found out.
 pub(crate) struct Inspection<'a> {

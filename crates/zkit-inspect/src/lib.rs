@@ -3,7 +3,6 @@
 //! The core opens and surveys the store; `facts` computes what follows from that; `json` and `text` say it; the rules of
 //! `advice` judge it.
 
-mod access;
 mod advice;
 mod args;
 mod command_line;

@@ -3,13 +3,13 @@
 use zkit_core::hierarchy::Consolidated;
 use zkit_report::{Advice, Column, Document, Facts, Table, format};
 
-use crate::access::ReadCost;
 use crate::advice::Advised;
 use crate::args::Depth;
 use crate::detail;
 use crate::facts::{ArrayFacts, Inspection, Lanes};
 use crate::foreign;
 use crate::probe::Probe;
+use zkit_core::plan::ReadCost;
 
 /// Defects that the text lists; JSON lists all.
 const DEFECTS_MOST: usize = 50;

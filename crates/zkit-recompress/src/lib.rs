@@ -1,7 +1,10 @@
 //! `zkit recompress`: a copy of a whole store with another codec or format, proven equal.
 
 mod codec;
+#[cfg_attr(not(test), expect(dead_code, reason = "the plan of a copy takes one layout an array next"))]
+mod layout_args;
 mod output;
+mod settings;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -243,6 +246,7 @@ fn make_plan(
             ChecksumArg::Auto => ChecksumChoice::Auto,
             ChecksumArg::None => ChecksumChoice::None,
         },
+        layout: None,
     };
     let wish = Wish { target, memory_bytes: resources.memory_bytes, jobs: resources.jobs };
     Ok(plan::plan_copy(source.groups.clone(), listed, &wish)?)

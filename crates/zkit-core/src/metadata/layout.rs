@@ -175,7 +175,9 @@ mod tests {
         let conversion = convert("/a", source, &target)?;
         let metadata = &conversion.metadata;
         let mut defects = Vec::new();
-        let document = metadata.document.clone();
+        let Json::Object(document) = metadata.documents().swap_remove(0).1 else {
+            unreachable!("documents are objects")
+        };
         let parsed = match format {
             ZarrFormat::V2 => {
                 ArrayMetadata::parse_v2("/a", document, metadata.attributes.clone(), &mut defects)

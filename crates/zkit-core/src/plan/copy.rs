@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 
 use serde::Serialize;
 
+use super::layout::check_frames;
 use super::memory;
 use super::rechunk::{Geometry, Rechunk, SourceKind};
 use crate::codec::{Chain, Recoder};
@@ -220,6 +221,9 @@ fn plan_array(store: usize, wanted: Wanted) -> Result<ArrayCopy> {
         }
         Err(reason) => return Err(refusal(&source, &reason)),
     };
+    if strategy != Strategy::CopyBytes {
+        check_frames(&source.path, &conversion.metadata)?;
+    }
     let target = ArrayNode { path: source.path.clone(), metadata: conversion.metadata };
     let note = conversion.note;
     Ok(ArrayCopy {

@@ -2,12 +2,18 @@
 //!
 //! Pure: a hierarchy, what a listing says of it, a wish and a budget go in, a [`CopyPlan`] comes out.
 
+mod access;
 mod copy;
+mod layout;
 mod memory;
 mod rechunk;
 
+pub use access::{Access, Dimensions, ReadCost, chunks_for, grown, read_cost, shrunk};
 pub use copy::{
     ArrayCopy, CopyPlan, Cover, StoreCopy, Stored, Strategy, Totals, Unit, Wanted, WantedStore, Wish, plan_copy,
+};
+pub use layout::{
+    CHUNK_TARGET_BYTES, ChunkLength, ChunksWish, DimensionKey, LayoutWish, ShardsWish, check_frames,
 };
 pub use memory::Shares;
 pub use rechunk::{Rechunk, SourceKind};

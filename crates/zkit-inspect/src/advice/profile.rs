@@ -4,9 +4,9 @@ use zkit_core::grid::product;
 use zkit_core::hierarchy::Consolidated;
 use zkit_core::metadata::{BloscShuffle, ChecksumPlace, CodecSpec, DataType};
 
-use crate::access::ReadCost;
 use crate::facts::{ArrayFacts, Inspection};
 use crate::mount::RemoteMount;
+use zkit_core::plan::ReadCost;
 
 /// What rules know of a store.
 #[derive(Debug, Clone)]

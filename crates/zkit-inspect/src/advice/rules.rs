@@ -3,8 +3,8 @@
 use zkit_report::{Advice, format};
 
 use super::profile::{Compression, Profile, StoreProfile};
-use crate::access::{Access, Dimensions, chunks_for, grown, read_cost, shrunk};
 use crate::command_line::CommandLine;
+use zkit_core::plan::{Access, Dimensions, chunks_for, grown, read_cost, shrunk};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;

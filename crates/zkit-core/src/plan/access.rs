@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use zkit_core::grid::product;
+use crate::grid::product;
 
 /// Names that writers give to the time dimension, lower case.
 const TIME_NAMES: [&str; 8] =
@@ -36,7 +36,7 @@ const LARGEST_GOOD_BYTES: u64 = 16 << 20;
 
 /// A way of reading an array.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Access {
+pub enum Access {
     /// All of the horizontal dimensions at one time.
     Maps,
     /// All times at one place.
@@ -94,9 +94,11 @@ impl fmt::Display for Access {
 
 /// The dimensions of an array: lengths and, where given, names.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Dimensions<'a> {
-    pub(crate) shape: &'a [u64],
-    pub(crate) names: Option<&'a [Option<String>]>,
+pub struct Dimensions<'a> {
+    /// Lengths.
+    pub shape: &'a [u64],
+    /// Names, where given.
+    pub names: Option<&'a [Option<String>]>,
 }
 
 impl Dimensions<'_> {
@@ -108,14 +110,14 @@ impl Dimensions<'_> {
         self.name(dimension).is_some_and(|name| names.contains(&name.to_ascii_lowercase().as_str()))
     }
 
-    /// Without names the first of three and more dimensions is taken for time.
-    fn time(&self) -> Option<usize> {
+    /// Returns the time dimension; without names the first of three and more is taken for it.
+    pub fn time(&self) -> Option<usize> {
         let named = (0..self.shape.len()).find(|&dimension| self.is_named(dimension, &TIME_NAMES));
         named.or_else(|| (self.names.is_none() && self.shape.len() >= 3).then_some(0))
     }
 
-    /// Without names the last two are taken for horizontal ones.
-    fn is_horizontal(&self, dimension: usize) -> bool {
+    /// Returns whether a dimension is horizontal; without names the last two are taken for such.
+    pub fn is_horizontal(&self, dimension: usize) -> bool {
         match self.names {
             Some(_) => self.is_named(dimension, &HORIZONTAL_NAMES),
             None => dimension + 2 >= self.shape.len(),
@@ -126,7 +128,7 @@ impl Dimensions<'_> {
 impl Access {
     /// Returns how many elements of each dimension one read wants; `None` for arrays that are not read like this,
     /// coordinates among them.
-    pub(crate) fn wanted(&self, dimensions: Dimensions<'_>) -> Option<Vec<u64>> {
+    pub fn wanted(&self, dimensions: Dimensions<'_>) -> Option<Vec<u64>> {
         let shape = dimensions.shape;
         let ones_but = |whole: &dyn Fn(usize) -> bool| {
             (0..shape.len()).map(|dimension| if whole(dimension) { shape[dimension] } else { 1 }).collect()
@@ -159,24 +161,24 @@ impl Access {
 
 /// What one read costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ReadCost {
+pub struct ReadCost {
     /// Decoded bytes that the reader wants.
-    pub(crate) bytes_wanted: u64,
+    pub bytes_wanted: u64,
     /// Chunks that hold them, on average over where the read begins.
-    pub(crate) chunks_touched: u64,
+    pub chunks_touched: u64,
     /// Decoded bytes of these chunks.
-    pub(crate) bytes_decoded: u64,
+    pub bytes_decoded: u64,
 }
 
 impl ReadCost {
     /// Returns how many bytes are decoded for each byte wanted.
-    pub(crate) fn amplification(&self) -> f64 {
+    pub fn amplification(&self) -> f64 {
         self.bytes_decoded as f64 / self.bytes_wanted.max(1) as f64
     }
 }
 
 /// Returns what reading `wanted` elements at any place costs with chunks of `chunk_shape`.
-pub(crate) fn read_cost(shape: &[u64], chunk_shape: &[u64], wanted: &[u64], item_bytes: u64) -> ReadCost {
+pub fn read_cost(shape: &[u64], chunk_shape: &[u64], wanted: &[u64], item_bytes: u64) -> ReadCost {
     let lengths = shape.iter().zip(chunk_shape).zip(wanted);
     let chunks: f64 = lengths
         .map(|((&length, &chunk), &wanted)| {
@@ -205,12 +207,12 @@ fn rounded(value: f64) -> u64 {
 }
 
 /// Returns a chunk shape for reads of `wanted`: the read itself, brought to 1-16 MiB.
-pub(crate) fn chunks_for(shape: &[u64], wanted: &[u64], item_bytes: u64) -> Vec<u64> {
+pub fn chunks_for(shape: &[u64], wanted: &[u64], item_bytes: u64) -> Vec<u64> {
     grown(shape, &shrunk(wanted, item_bytes, LARGEST_GOOD_BYTES), item_bytes, SMALLEST_GOOD_BYTES)
 }
 
 /// Returns the chunk shape with its longest dimensions halved until it decodes to at most `most` bytes.
-pub(crate) fn shrunk(chunk_shape: &[u64], item_bytes: u64, most: u64) -> Vec<u64> {
+pub fn shrunk(chunk_shape: &[u64], item_bytes: u64, most: u64) -> Vec<u64> {
     let mut chunk_shape = chunk_shape.to_vec();
     while bytes_of(&chunk_shape, item_bytes) > most {
         let longest = chunk_shape.iter_mut().max_by_key(|length| **length);
@@ -221,7 +223,7 @@ pub(crate) fn shrunk(chunk_shape: &[u64], item_bytes: u64, most: u64) -> Vec<u64
 }
 
 /// Returns the chunk shape with its shortest dimensions doubled until it decodes to at least `least` bytes.
-pub(crate) fn grown(shape: &[u64], chunk_shape: &[u64], item_bytes: u64, least: u64) -> Vec<u64> {
+pub fn grown(shape: &[u64], chunk_shape: &[u64], item_bytes: u64, least: u64) -> Vec<u64> {
     let mut chunk_shape: Vec<u64> =
         chunk_shape.iter().zip(shape).map(|(&chunk, &length)| chunk.min(length.max(1))).collect();
     while bytes_of(&chunk_shape, item_bytes) < least {

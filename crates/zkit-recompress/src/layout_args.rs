@@ -1,0 +1,246 @@
+//! The arguments that say where new chunks lie, and what they mean for one array. Their doc comments are the help
+//! text.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use zkit_cli::values::parse_bytes;
+use zkit_core::error::{Error, ErrorKind};
+use zkit_core::hierarchy::ArrayNode;
+use zkit_core::metadata::{ArrayMetadata, Layout, TargetCodec, ZarrFormat};
+use zkit_core::plan::{Access, CHUNK_TARGET_BYTES, ChunksWish, LayoutWish, ShardsWish};
+
+use crate::settings::{ArraySettings, Settings};
+
+/// Where new chunks lie.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Layout options")]
+pub(crate) struct LayoutArgs {
+    /// Chunk lengths: time=-1,latitude=32,longitude=32 (-1: all of it; auto: what suits the access), or auto.
+    ///
+    /// Dimensions that are not named keep their length; those without name are numbered from 0. Lengths beyond the
+    /// end of a dimension are clipped. Coordinates (arrays of one dimension, named as it) keep their chunks, and with
+    /// auto become one chunk.
+    #[arg(long, value_name = "LENGTHS")]
+    pub(crate) chunks: Option<ChunksWish>,
+
+    /// Shard lengths in elements, whole chunks each: time=-1,latitude=256; or auto (up to 256 MiB), or none.
+    ///
+    /// Shards are of Zarr v3: pass --zarr-format 3 for stores of v2.
+    #[arg(long, value_name = "LENGTHS")]
+    pub(crate) shards: Option<ShardsWish>,
+
+    /// How the copy will be read, for automatic chunks: maps, time-series, points, or batch:time=4,latitude=64
+    /// [default: points].
+    ///
+    /// With maps a chunk holds one map; with time-series all times of a small area; with points reading a map and
+    /// reading a time series touch about as many chunks. Without --chunks all chunks are automatic.
+    #[arg(long, value_name = "ACCESS")]
+    pub(crate) access: Option<Access>,
+
+    /// Decoded size of automatic chunks at most [default: 4MiB].
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    pub(crate) chunk_size: Option<u64>,
+
+    /// File with settings for all arrays and for some; arguments win over it [default: ./zkit.toml, if there].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+/// The arguments and the settings together.
+#[derive(Debug)]
+pub(crate) struct Layouts {
+    arguments: ArraySettings,
+    settings: Settings,
+}
+
+/// What is to become of one array.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ArrayTarget {
+    /// Where its chunks lie, or as in the source.
+    pub(crate) layout: Option<Layout>,
+    /// The codec that the settings give it; a `--codec` that was passed wins over it.
+    pub(crate) codec: Option<TargetCodec>,
+}
+
+impl LayoutArgs {
+    /// Reads the settings, and puts the arguments in front of them.
+    pub(crate) fn layouts(&self) -> Result<Layouts, Error> {
+        let arguments = ArraySettings {
+            chunks: self.chunks.clone(),
+            shards: self.shards.clone(),
+            codec: None,
+            access: self.access.clone(),
+            chunk_size: self.chunk_size,
+        };
+        let settings = Settings::find(self.config.as_deref())?;
+        Ok(Layouts { arguments: arguments.with_implied(), settings })
+    }
+}
+
+impl Layouts {
+    /// Refuses dimensions that no array of the store has: they are mistyped.
+    pub(crate) fn check_dimensions(&self, arrays: &[ArrayNode]) -> Result<(), Error> {
+        let Some(message) =
+            wish(self.arguments.clone()).unknown_dimensions(arrays.iter().map(|array| &array.metadata))
+        else {
+            return Ok(());
+        };
+        let error = Error::new(ErrorKind::Usage, format!("could not lay out new chunks: {message}"));
+        Err(error.with_hint("run `zkit inspect` to see the dimensions of the arrays"))
+    }
+
+    /// Returns what is to become of one array, in `format` (that of the source, if none is given).
+    ///
+    /// Fails with kind `Usage` where the array cannot be laid out so.
+    pub(crate) fn target_of(
+        &self,
+        path: &str,
+        metadata: &ArrayMetadata,
+        format: Option<ZarrFormat>,
+    ) -> Result<ArrayTarget, Error> {
+        let settings = self.arguments.clone().or(&self.settings.wish_for(path));
+        let codec = settings.codec.clone();
+        let mut wish = wish(settings);
+        if is_coordinate(path, metadata) {
+            self.spare_coordinate(path, &mut wish);
+        }
+        let layout = wish.resolve(metadata, format).map_err(|reason| {
+            let message = format!("could not lay out new chunks of `{path}`: {reason}");
+            Error::new(ErrorKind::Usage, message)
+                .with_hint("change --chunks and --shards, or give the array its own in zkit.toml")
+        })?;
+        Ok(ArrayTarget { layout, codec })
+    }
+
+    /// Leaves a coordinate alone, unless its own entry in the settings says otherwise: lengths are meant for what
+    /// the coordinates describe, and readers load coordinates whole.
+    fn spare_coordinate(&self, path: &str, wish: &mut LayoutWish) {
+        let own = self.settings.entry_for(path).cloned().unwrap_or_default();
+        let own_chunks = self.arguments.chunks.is_none() && own.chunks.is_some();
+        let own_shards = self.arguments.shards.is_none() && own.shards.is_some();
+        if !own_chunks && matches!(wish.chunks, ChunksWish::Lengths(_)) {
+            wish.chunks = ChunksWish::Keep;
+        }
+        if !own_shards && matches!(wish.shards, ShardsWish::Lengths(_)) {
+            wish.shards = ShardsWish::Keep;
+        }
+    }
+}
+
+/// Returns whether an array is a coordinate: of one dimension, and named as it.
+fn is_coordinate(path: &str, metadata: &ArrayMetadata) -> bool {
+    let name = path.rsplit('/').next();
+    match metadata.dimension_names.as_deref() {
+        Some([Some(dimension)]) => name == Some(dimension),
+        _ => false,
+    }
+}
+
+fn wish(settings: ArraySettings) -> LayoutWish {
+    LayoutWish {
+        chunks: settings.chunks.unwrap_or(ChunksWish::Keep),
+        shards: settings.shards.unwrap_or(ShardsWish::Keep),
+        access: settings.access.unwrap_or(Access::Points),
+        target_bytes: settings.chunk_size.unwrap_or(CHUNK_TARGET_BYTES),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use zkit_core::metadata::{Json, Object};
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct CommandLine {
+        #[command(flatten)]
+        layout: LayoutArgs,
+    }
+
+    fn node(path: &str, shape: &str, chunks: &str, names: &str) -> ArrayNode {
+        let object = |text: &str| match Json::parse(text.as_bytes()).unwrap() {
+            Json::Object(object) => object,
+            _ => Object::default(),
+        };
+        let document = object(&format!(
+            r#"{{"zarr_format":2,"shape":{shape},"chunks":{chunks},"dtype":"<f4","fill_value":0}}"#
+        ));
+        let attributes = object(&format!(r#"{{"_ARRAY_DIMENSIONS":{names}}}"#));
+        let metadata = ArrayMetadata::parse_v2(path, document, attributes, &mut Vec::new()).unwrap();
+        ArrayNode { path: path.to_owned(), metadata }
+    }
+
+    fn t2m() -> ArrayNode {
+        node("/t2m", "[8760,721]", "[1,721]", r#"["time","latitude"]"#)
+    }
+
+    /// Returns the layouts of arguments, with settings in a file.
+    fn layouts(arguments: &[&str], settings: &str) -> Layouts {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("zkit.toml");
+        std::fs::write(&file, settings).unwrap();
+        let config = ["zkit", "--config", file.to_str().unwrap()];
+        let line = CommandLine::try_parse_from(config.iter().chain(arguments)).unwrap();
+        line.layout.layouts().unwrap()
+    }
+
+    fn target(layouts: &Layouts, node: &ArrayNode) -> ArrayTarget {
+        layouts.target_of(&node.path, &node.metadata, Some(ZarrFormat::V3)).unwrap()
+    }
+
+    fn chunks(layouts: &Layouts, node: &ArrayNode) -> Option<Vec<u64>> {
+        target(layouts, node).layout.map(|layout| layout.chunk_shape)
+    }
+
+    #[test]
+    fn arguments_win_over_settings() {
+        let text = "[recompress]\nchunks = \"time=24\"\ncodec = \"zstd:7\"";
+        assert_eq!(chunks(&layouts(&[], text), &t2m()), Some(vec![24, 721]));
+        let both = layouts(&["--chunks", "time=-1,latitude=32"], text);
+        assert_eq!(chunks(&both, &t2m()), Some(vec![8760, 32]));
+        assert_eq!(target(&both, &t2m()).codec, Some(TargetCodec::Zstd(7)));
+        assert_eq!(chunks(&layouts(&["--access", "maps"], text), &t2m()), Some(vec![487, 721]));
+        assert_eq!(chunks(&layouts(&["--chunks", "keep"], text), &t2m()), None);
+        assert_eq!(target(&layouts(&[], ""), &t2m()), ArrayTarget { layout: None, codec: None });
+    }
+
+    #[test]
+    fn coordinates_are_not_cut_by_lengths_meant_for_others() {
+        let latitude = node("/latitude", "[721]", "[721]", r#"["latitude"]"#);
+        let cut = ["--chunks", "latitude=32", "--shards", "latitude=64"];
+        assert_eq!(chunks(&layouts(&cut, ""), &latitude), None);
+        let own = "[[recompress.array]]\npath = \"latitude\"\nchunks = \"latitude=100\"";
+        assert_eq!(chunks(&layouts(&[], own), &latitude), Some(vec![100]));
+        // an array of one dimension that is no coordinate
+        let mean = node("/mean", "[721]", "[721]", r#"["latitude"]"#);
+        let layout = target(&layouts(&cut, ""), &mean).layout.unwrap();
+        assert_eq!((layout.chunk_shape, layout.shard_shape), (vec![32], Some(vec![64])));
+        let small = node("/latitude", "[721]", "[32]", r#"["latitude"]"#);
+        assert_eq!(chunks(&layouts(&["--chunks", "auto"], ""), &small), Some(vec![721]));
+    }
+
+    #[test]
+    fn mistyped_dimensions_and_lengths_that_do_not_fit_are_usage_errors() {
+        let arrays = [t2m()];
+        let error = layouts(&["--chunks", "lat=32"], "").check_dimensions(&arrays).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Usage);
+        assert!(error.to_string().contains("`latitude`, `time`"), "{error}");
+        assert!(layouts(&["--chunks", "latitude=32"], "").check_dimensions(&arrays).is_ok());
+        let uneven = layouts(&["--chunks", "latitude=32", "--shards", "latitude=100"], "");
+        let error = uneven.target_of("/t2m", &t2m().metadata, Some(ZarrFormat::V3)).unwrap_err();
+        assert!(error.to_string().contains("`/t2m`") && error.to_string().contains("`latitude`"), "{error}");
+        assert_eq!(error.kind(), ErrorKind::Usage);
+    }
+
+    #[test]
+    fn refuses_arguments_that_make_no_sense() {
+        for (name, value) in [("--chunks", "time"), ("--shards", "time=0"), ("--chunk-size", "much")] {
+            assert!(CommandLine::try_parse_from(["zkit", name, value]).is_err(), "{name} {value}");
+        }
+        let sized = layouts(&["--chunk-size", "1MiB"], "");
+        let bytes = 4 * chunks(&sized, &t2m()).unwrap().iter().product::<u64>();
+        assert!((512 << 10..=1 << 20).contains(&bytes), "{bytes}");
+    }
+}
