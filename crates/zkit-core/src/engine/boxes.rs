@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use super::copy::{Copy, Fetched, Run};
+use super::journal::Record;
 use crate::error::{Error, ErrorKind, Result};
 use crate::grid::Region;
 use crate::kernels::copy::{Canvas, Cell, Strided, c_strides, fill_strided};
@@ -194,26 +195,31 @@ impl Run<'_> {
     }
 
     /// Encodes and writes a destination chunk, unless readers see the same without it.
-    pub(super) fn encode_chunk(&self, open: &OpenBox<'_>, chunk: usize) -> Result<()> {
+    pub(super) fn encode_chunk(&self, open: &OpenBox<'_>, chunk: usize, done: &mut Vec<Record>) -> Result<()> {
         self.cancel.check()?;
         let Some((bytes, touched)) = open.canvas.take_chunk(chunk) else { return Ok(()) };
         let chunk_index = open.chunk_index(chunk);
         let array = open.copy.array;
+        if open.copy.is_done(&chunk_index) {
+            return Ok(());
+        }
         let leave = array.absent == AbsentChunks::Leave;
         if leave && !touched {
-            return self.left_out(open.copy, &chunk_index);
+            open.copy.record(&chunk_index, None, None, done);
+            return Ok(());
         }
         pad(open.copy, &chunk_index, bytes)?;
         // without a fill value readers make up their own: what was stored stays stored
         if leave && array.source.metadata.fill_value.is_known() && is_fill(bytes, open.copy.fill()?) {
-            return self.left_out(open.copy, &chunk_index);
+            open.copy.record(&chunk_index, None, None, done);
+            return Ok(());
         }
         with_buffers(|buffers| {
             let started = Instant::now();
             open.copy.target_chain()?.encode(&mut buffers.codec, bytes, &mut buffers.encoded).map_err(codec_error)?;
             self.meter.encode_time.add_time(started.elapsed());
             self.meter.bytes_encoded.add(buffers.encoded.len() as u64);
-            self.write(open.copy, &chunk_index, &buffers.encoded)
+            self.write(open.copy, &chunk_index, &buffers.encoded, Some(bytes), done)
         })
         .map_err(|error| {
             let mut key = String::new();

@@ -10,13 +10,14 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::boxes::OpenBox;
+use super::journal::{Journal, ObjectDigest, Record};
 use super::lanes;
 use super::queue::{Queue, Work};
 use crate::cancel::Cancel;
 use crate::codec::{Chain, Recoder, Scratch};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Meter, Observer};
-use crate::grid::{ChunkSet, product};
+use crate::grid::{ChunkSet, for_each_index, product};
 use crate::kernels::copy::{Strided, c_strides, fill_strided};
 use crate::metadata::AbsentChunks;
 use crate::plan::{ArrayCopy, CopyPlan, Cover, Unit};
@@ -33,8 +34,12 @@ pub struct Endpoint<'a> {
     pub source: &'a Store,
     /// The copy.
     pub writer: &'a LocalWriter,
-    /// Chunks of the copy that are there already, one set an array of the plan, by its position; empty for none.
+    /// Where finished chunks are recorded, by the array's position among those of its store.
+    pub journal: Option<&'a Journal>,
+    /// Chunks of the copy that are there already, one set an array of the store; empty for a new copy.
     pub done: &'a [ChunkSet],
+    /// Whether objects that an earlier run left half-written may be in the way.
+    pub resumed: bool,
 }
 
 /// What a run does with source chunks that cannot be decoded.
@@ -84,12 +89,13 @@ pub fn run_copy(
     meter
         .decoded_bytes_total
         .add(plan.units.iter().map(|unit| unit.decoded_bytes).fold(0, u64::saturating_add));
-    let copies: Vec<Copy<'_>> = plan
-        .arrays
-        .iter()
-        .enumerate()
-        .map(|(position, array)| Copy::prepare(position, array, &endpoints[array.store], options.memory_bytes))
-        .collect::<Result<_>>()?;
+    let mut of_store = vec![0; endpoints.len()];
+    let mut copies = Vec::with_capacity(plan.arrays.len());
+    for (position, array) in plan.arrays.iter().enumerate() {
+        let place = Place { in_plan: position, in_store: of_store[array.store] };
+        of_store[array.store] += 1;
+        copies.push(Copy::prepare(place, array, &endpoints[array.store], options.memory_bytes)?);
+    }
     let stores_left: Vec<AtomicUsize> = endpoints.iter().map(|_| AtomicUsize::new(0)).collect();
     for unit in &plan.units {
         copies[unit.array].units_left.fetch_add(1, Ordering::Relaxed);
@@ -181,13 +187,21 @@ pub fn absent_bytes(plan: &CopyPlan) -> Result<u64> {
     Ok(sum)
 }
 
+/// Where an array stands.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    in_plan: usize,
+    in_store: usize,
+}
+
 /// One array of the run, compiled.
 pub(super) struct Copy<'a> {
-    /// Its position in the plan.
-    pub(super) position: usize,
+    place: Place,
     pub(super) array: &'a ArrayCopy,
     source: &'a Store,
     writer: &'a LocalWriter,
+    journal: Option<&'a Journal>,
+    resumed: bool,
     done: Option<&'a ChunkSet>,
     /// The recoder of a regular grid; rectilinear chunks compile their own.
     recoder: Option<Recoder>,
@@ -221,7 +235,7 @@ pub(super) type Fetched = Vec<Option<Bytes>>;
 
 impl<'a> Copy<'a> {
     fn prepare(
-        position: usize,
+        place: Place,
         array: &'a ArrayCopy,
         endpoint: &Endpoint<'a>,
         memory_bytes: u64,
@@ -239,11 +253,13 @@ impl<'a> Copy<'a> {
             target = Some(chain.map_err(codec_error)?);
         }
         Ok(Self {
-            position,
+            place,
             array,
             source: endpoint.source,
             writer: endpoint.writer,
-            done: endpoint.done.get(position).filter(|done| !done.is_empty()),
+            journal: endpoint.journal,
+            resumed: endpoint.resumed,
+            done: endpoint.done.get(place.in_store).filter(|done| !done.is_empty()),
             recoder,
             reader,
             target,
@@ -289,6 +305,44 @@ impl<'a> Copy<'a> {
     pub(super) fn is_done(&self, chunk_index: &[u64]) -> bool {
         let position = self.array.target.metadata.grid.position_of(chunk_index);
         self.done.zip(position).is_some_and(|(done, position)| done.contains(position))
+    }
+
+    /// Returns whether all chunks of a box are there already.
+    fn is_box_done(&self, unit: &Unit) -> bool {
+        let (Cover::Box(position), Some(rechunk), Some(_)) = (&unit.cover, &self.array.rechunk, self.done) else {
+            return false;
+        };
+        let ranges = rechunk.chunk_ranges(&self.array.target.metadata.grid, *position);
+        let missing = |chunk_index: &[u64]| if self.is_done(chunk_index) { Ok(()) } else { Err(()) };
+        for_each_index(&ranges, missing).is_ok()
+    }
+
+    /// Returns whether threads assemble a unit together.
+    fn is_boxed(&self, unit: &Unit) -> bool {
+        matches!(unit.cover, Cover::Box(_))
+            && !self.array.source.metadata.data_type.is_variable()
+            && !self.is_box_done(unit)
+    }
+
+    /// Records a chunk that is written, or needs no object.
+    pub(super) fn record(
+        &self,
+        chunk_index: &[u64],
+        object: Option<&[u8]>,
+        decoded: Option<&[u8]>,
+        done: &mut Vec<Record>,
+    ) {
+        let (Some(_), Some(chunk)) =
+            (self.journal, self.array.target.metadata.grid.position_of(chunk_index))
+        else {
+            return;
+        };
+        done.push(Record {
+            array: u32::try_from(self.place.in_store).unwrap_or(u32::MAX),
+            chunk,
+            object: object.map(ObjectDigest::of),
+            decoded_xxh3: decoded.map_or(0, xxhash_rust::xxh3::xxh3_64),
+        });
     }
 
     /// Returns the error of a chunk that was listed and does not exist any more.
@@ -362,7 +416,8 @@ impl<'a> Run<'a> {
     fn work(&self) {
         let _guard = StopOnPanic(self);
         let open = |unit: &'a Unit, buffer| {
-            OpenBox::open(unit, &self.copies[unit.array], buffer, None, self.plan.jobs)
+            let copy = &self.copies[unit.array];
+            if copy.is_boxed(unit) { OpenBox::open(unit, copy, buffer, None, self.plan.jobs) } else { None }
         };
         while !self.stops()
             && let Some(work) = self.queue.next(!self.remote, open)
@@ -399,16 +454,19 @@ impl<'a> Run<'a> {
 
     /// Encodes chunks, and others of the same box as long as there are any.
     fn encode_chunks(&self, open: Arc<OpenBox<'a>>, chunks: std::ops::Range<usize>) {
-        let mut next = Some(chunks);
+        let (mut next, mut done) = (Some(chunks), Vec::new());
         while let Some(chunks) = next.take() {
             let count = chunks.len();
             for chunk in chunks {
                 if self.stops() {
                     return;
                 }
-                if let Err(error) = self.encode_chunk(&open, chunk) {
+                if let Err(error) = self.encode_chunk(&open, chunk, &mut done) {
                     return self.fail(error);
                 }
+            }
+            if let Err(error) = self.journal(open.copy, &mut done) {
+                return self.fail(error);
             }
             if open.encoded(count) {
                 let unit = open.unit;
@@ -445,9 +503,7 @@ impl<'a> Run<'a> {
             match self.fetch(unit) {
                 Ok(fetched) => self.queue.fetched(unit, fetched, |unit, buffer, fetched| {
                     let copy = &self.copies[unit.array];
-                    let boxed = matches!(unit.cover, Cover::Box(_))
-                        && !copy.array.source.metadata.data_type.is_variable();
-                    if !boxed {
+                    if !copy.is_boxed(unit) {
                         return Err(fetched);
                     }
                     OpenBox::open(unit, copy, buffer, Some(fetched), self.plan.jobs).ok_or_else(Vec::new)
@@ -462,7 +518,7 @@ impl<'a> Run<'a> {
         let started = Instant::now();
         let positions: Vec<Option<u64>> = match &unit.cover {
             // elements without fixed size are read by the worker
-            Cover::Box(_) if copy.array.source.metadata.data_type.is_variable() => Vec::new(),
+            Cover::Box(_) if !copy.is_boxed(unit) => Vec::new(),
             Cover::Box(_) => OpenBox::stored_sources(unit, copy),
             Cover::Chunks(chunks) => copy.array.stored.range(chunks.clone()).map(Some).collect(),
         };
@@ -494,10 +550,13 @@ impl<'a> Run<'a> {
     /// Rewrites the chunks of one unit, one after the other.
     fn alone(&self, unit: &Unit, fetched: Option<&Fetched>) -> Result<()> {
         let copy = &self.copies[unit.array];
+        let mut done = Vec::new();
         let result = match &unit.cover {
-            Cover::Box(_) => self.variable_box(unit, copy),
-            Cover::Chunks(chunks) => self.chunks(copy, chunks.clone(), fetched),
+            Cover::Box(_) if copy.is_box_done(unit) => Ok(()),
+            Cover::Box(_) => self.variable_box(unit, copy, &mut done),
+            Cover::Chunks(chunks) => self.chunks(copy, chunks.clone(), fetched, &mut done),
         };
+        let result = result.and_then(|()| self.journal(copy, &mut done));
         // what one large chunk took must not stay with every thread
         if copy.array.chunk_memory_bytes() > self.options.memory_bytes / (2 * self.plan.jobs as u64) {
             release_scratch();
@@ -510,21 +569,28 @@ impl<'a> Run<'a> {
         copy: &Copy<'_>,
         mut chunks: std::ops::RangeInclusive<u64>,
         fetched: Option<&Fetched>,
+        done: &mut Vec<Record>,
     ) -> Result<()> {
         let mut fetched = fetched.map(|fetched| fetched.iter());
         if copy.array.absent == AbsentChunks::Leave {
             return copy.array.stored.range(chunks).try_for_each(|position| {
-                self.chunk(copy, position, fetched.as_mut().map(|fetched| fetched.next()))
+                self.chunk(copy, position, fetched.as_mut().map(|fetched| fetched.next()), done)
             });
         }
         chunks.try_for_each(|position| match copy.array.stored.contains(position) {
-            true => self.chunk(copy, position, fetched.as_mut().map(|fetched| fetched.next())),
-            false => self.absent_chunk(copy, position),
+            true => self.chunk(copy, position, fetched.as_mut().map(|fetched| fetched.next()), done),
+            false => self.absent_chunk(copy, position, done),
         })
     }
 
     /// Recodes one stored chunk.
-    fn chunk(&self, copy: &Copy<'_>, position: u64, fetched: Option<Option<&Option<Bytes>>>) -> Result<()> {
+    fn chunk(
+        &self,
+        copy: &Copy<'_>,
+        position: u64,
+        fetched: Option<Option<&Option<Bytes>>>,
+        done: &mut Vec<Record>,
+    ) -> Result<()> {
         self.cancel.check()?;
         let source = &copy.array.source;
         let chunk_index = source.metadata.grid.index_at(position);
@@ -547,7 +613,7 @@ impl<'a> Run<'a> {
             self.meter.bytes_read.add(bytes.len() as u64);
             copy.with_recoder(&chunk_index, |recoder| {
                 if recoder.is_copy() {
-                    return self.write(copy, &chunk_index, bytes);
+                    return self.write(copy, &chunk_index, bytes, None, done);
                 }
                 let cost = recoder
                     .recode(scratch, bytes, copy.object_limit.saturating_mul(64), recoded)
@@ -556,7 +622,7 @@ impl<'a> Run<'a> {
                 self.meter.bytes_encoded.add(recoded.len() as u64);
                 self.meter.decode_time.add_time(cost.decode);
                 self.meter.encode_time.add_time(cost.encode);
-                self.write(copy, &chunk_index, recoded)
+                self.write(copy, &chunk_index, recoded, None, done)
             })
         });
         copied
@@ -564,8 +630,11 @@ impl<'a> Run<'a> {
             .or_else(|error| {
                 self.corrupt(copy, &chunk_index, error)?;
                 match copy.array.absent {
-                    AbsentChunks::Leave => self.left_out(copy, &chunk_index),
-                    AbsentChunks::Write => self.absent_chunk(copy, position),
+                    AbsentChunks::Leave => {
+                        copy.record(&chunk_index, None, None, done);
+                        Ok(())
+                    }
+                    AbsentChunks::Write => self.absent_chunk(copy, position, done),
                 }
             })
     }
@@ -580,30 +649,45 @@ impl<'a> Run<'a> {
             });
         }
         let chunk =
-            CorruptChunk { array: copy.position, chunk_index: chunk_index.to_vec(), message: error.one_line() };
+            CorruptChunk { array: copy.place.in_plan, chunk_index: chunk_index.to_vec(), message: error.one_line() };
         self.corrupt.lock().unwrap_or_else(PoisonError::into_inner).push(chunk);
         Ok(())
     }
 
-    pub(super) fn write(&self, copy: &Copy<'_>, chunk_index: &[u64], bytes: &[u8]) -> Result<()> {
+    /// Writes one chunk; `decoded` is what it holds, where that is at hand.
+    pub(super) fn write(
+        &self,
+        copy: &Copy<'_>,
+        chunk_index: &[u64],
+        bytes: &[u8],
+        decoded: Option<&[u8]>,
+        done: &mut Vec<Record>,
+    ) -> Result<()> {
         let started = Instant::now();
         let mut key = String::with_capacity(64);
         copy.array.target.chunk_key(chunk_index, &mut key);
-        copy.writer.put(&key, bytes)?;
+        match copy.resumed {
+            true => copy.writer.replace(&key, bytes)?,
+            false => copy.writer.put(&key, bytes)?,
+        }
+        copy.record(chunk_index, Some(bytes), decoded, done);
         self.meter.write_time.add_time(started.elapsed());
         self.meter.bytes_written.add(bytes.len() as u64);
         self.meter.objects_written.add(1);
         Ok(())
     }
 
-    /// Takes note that a chunk of the copy needs no object.
-    #[expect(clippy::unnecessary_wraps, clippy::unused_self, reason = "journalled like a write")]
-    pub(super) fn left_out(&self, _copy: &Copy<'_>, _chunk_index: &[u64]) -> Result<()> {
+    /// Writes down what is done; from then on a resumed run leaves it alone.
+    pub(super) fn journal(&self, copy: &Copy<'_>, done: &mut Vec<Record>) -> Result<()> {
+        if let (Some(journal), false) = (copy.journal, done.is_empty()) {
+            journal.append(done)?;
+        }
+        done.clear();
         Ok(())
     }
 
     /// Writes a chunk of fill values where the source has none.
-    fn absent_chunk(&self, copy: &Copy<'_>, position: u64) -> Result<()> {
+    fn absent_chunk(&self, copy: &Copy<'_>, position: u64, done: &mut Vec<Record>) -> Result<()> {
         self.cancel.check()?;
         let chunk_index = copy.array.source.metadata.grid.index_at(position);
         if copy.is_done(&chunk_index) {
@@ -613,7 +697,7 @@ impl<'a> Run<'a> {
         with_scratch(|scratch, decoded, encoded| {
             copy.with_recoder(&chunk_index, |recoder| {
                 encode_fill(recoder.target(), fill, scratch, decoded, encoded)?;
-                self.write(copy, &chunk_index, encoded)
+                self.write(copy, &chunk_index, encoded, Some(decoded), done)
             })
         })
         .map_err(|error| {

@@ -5,6 +5,7 @@ mod compare;
 mod copy;
 mod digest;
 mod estimate;
+mod journal;
 mod lanes;
 mod queue;
 mod survey;
@@ -16,6 +17,10 @@ pub use compare::{Difference, Pair, compare};
 pub use copy::{CorruptChunk, Endpoint, OnCorrupt, RunOptions, absent_bytes, run_copy};
 pub use digest::{Sha256Digest, digest, split_unwritten};
 pub use estimate::{Estimate, estimate_copy};
+pub use journal::{
+    Checked, Contents, Header, Identity, Journal, JournalArray, ObjectDigest, Opened, Publishing, Record,
+    check_objects,
+};
 pub use lanes::Resources;
 pub use survey::{
     ArraySurvey, BloscFrames, Frames, Keys, Listing, ShardIndexes, SizeTally, StoredChunk, SurveyDepth,

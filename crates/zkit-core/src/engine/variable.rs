@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use super::copy::{Copy, Run};
+use super::journal::Record;
 use crate::codec::VariableElements;
 use crate::error::{Error, Result};
 use crate::grid::{for_each_index, product};
@@ -13,7 +14,12 @@ use crate::units::saturating_usize;
 
 impl Run<'_> {
     /// Rewrites the box of one unit.
-    pub(super) fn variable_box(&self, unit: &Unit, copy: &Copy<'_>) -> Result<()> {
+    pub(super) fn variable_box(
+        &self,
+        unit: &Unit,
+        copy: &Copy<'_>,
+        done: &mut Vec<Record>,
+    ) -> Result<()> {
         self.cancel.check()?;
         let (Cover::Box(position), Some(rechunk)) = (&unit.cover, &copy.array.rechunk) else { return Ok(()) };
         let (source, grid) = (&copy.array.source.metadata, &copy.array.target.metadata.grid);
@@ -27,6 +33,9 @@ impl Run<'_> {
         let count = saturating_usize(product(&chunk_shape).unwrap_or(u64::MAX));
         for_each_index(&rechunk.chunk_ranges(grid, *position), |chunk_index| {
             self.cancel.check()?;
+            if copy.is_done(chunk_index) {
+                return Ok(());
+            }
             let started = Instant::now();
             let inside = grid.chunk_region(chunk_index);
             let mut chunk = VariableElements::filled(fill, count);
@@ -42,14 +51,15 @@ impl Run<'_> {
             });
             self.meter.assemble_time.add_time(started.elapsed());
             if leave && chunk.iter().all(|element| element == fill) {
-                return self.left_out(copy, chunk_index);
+                copy.record(chunk_index, None, None, done);
+                return Ok(());
             }
             let started = Instant::now();
             with_scratch(|scratch, _, encoded| {
                 copy.target_chain()?.encode_variable(scratch, &chunk, encoded).map_err(codec_error)?;
                 self.meter.encode_time.add_time(started.elapsed());
                 self.meter.bytes_encoded.add(encoded.len() as u64);
-                self.write(copy, chunk_index, encoded)
+                self.write(copy, chunk_index, encoded, None, done)
             })
             .map_err(|error: Error| {
                 let mut key = String::new();

@@ -5,11 +5,11 @@ use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// A directory into which objects are put, each once; safe to share between threads.
+/// A directory into which objects are put, each once unless it is replaced; safe to share between threads.
 #[derive(Debug)]
 pub struct LocalWriter {
     root: PathBuf,
@@ -48,6 +48,38 @@ impl LocalWriter {
         written.map_err(|error| write_error(&self.root.join(key), "write", error))
     }
 
+    /// Writes an object, in place of one that a run which died may have left half-written. It is not synced.
+    pub fn replace(&self, key: &str, bytes: &[u8]) -> Result<()> {
+        match self.create(key) {
+            Ok(mut file) => {
+                file.write_all(bytes).map_err(|error| write_error(&self.root.join(key), "write", error))
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                self.remove(key)?;
+                self.put(key, bytes)
+            }
+            Err(_) => self.put(key, bytes),
+        }
+    }
+
+    /// Removes an object, if there is one.
+    pub fn remove(&self, key: &str) -> Result<()> {
+        match rustix::fs::unlinkat(&self.directory, key, AtFlags::empty()) {
+            Ok(()) | Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => Ok(()),
+            Err(error) => Err(write_error(&self.root.join(key), "remove", error.into())),
+        }
+    }
+
+    /// Opens an object for reading; links are not followed. `None` if there is nothing.
+    pub(crate) fn open_object(&self, key: &str) -> io::Result<Option<File>> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        match rustix::fs::openat(&self.directory, key, flags, Mode::empty()) {
+            Ok(file) => Ok(Some(file.into())),
+            Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     fn create(&self, key: &str) -> io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         Ok(rustix::fs::openat(&self.directory, key, flags, Mode::from_raw_mode(0o666))?.into())
@@ -84,5 +116,19 @@ mod tests {
         writer.put("a/c/0/1", b"x").unwrap();
         assert_eq!(std::fs::read(folder.path().join("a/c/0/1")).unwrap(), b"x");
         assert_eq!(writer.put("a/c/0/1", b"y").unwrap_err().kind(), ErrorKind::Unwritable);
+    }
+    #[test]
+    fn replaces_what_a_dead_run_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let writer = LocalWriter::open(folder.path()).unwrap();
+        writer.replace("a/c/0", b"half").unwrap();
+        std::fs::hard_link(folder.path().join("a/c/0"), folder.path().join("other")).unwrap();
+        writer.replace("a/c/0", b"whole object").unwrap();
+        assert_eq!(std::fs::read(folder.path().join("a/c/0")).unwrap(), b"whole object");
+        assert_eq!(std::fs::read(folder.path().join("other")).unwrap(), b"half");
+        writer.remove("a/c/0").unwrap();
+        writer.remove("a/c/0").unwrap();
+        assert!(!folder.path().join("a/c/0").exists());
+        assert_eq!(writer.replace("a/c", b"x").unwrap_err().kind(), ErrorKind::Unwritable);
     }
 }
