@@ -1,6 +1,7 @@
 //! Work over chunks: running a plan, digesting and comparing arrays, surveying what is stored.
 
 mod boxes;
+mod choose;
 mod compare;
 mod copy;
 mod digest;
@@ -13,6 +14,7 @@ mod variable;
 mod verify;
 mod windows;
 
+pub use choose::{Choice, Prefer, SampleSource, Trial, choose_codec, sample_array};
 pub use compare::{Difference, Pair, compare};
 pub use copy::{CorruptChunk, Endpoint, OnCorrupt, RunOptions, absent_bytes, run_copy};
 pub use digest::{Sha256Digest, digest, split_unwritten};

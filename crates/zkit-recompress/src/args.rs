@@ -1,0 +1,319 @@
+//! The arguments of `zkit recompress`; their doc comments are the help text.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use zkit_cli::args::{ResourceArgs, SelectArgs, StoreArgs};
+use zkit_cli::values::parse_bytes;
+use zkit_core::engine::{OnCorrupt, Prefer, Verify};
+use zkit_core::error::{Error, ErrorKind};
+use zkit_core::location::StoreUrl;
+use zkit_core::metadata::{ChecksumChoice, ZarrFormat};
+use zkit_core::publish::{Consolidate, Unfinished};
+
+use crate::codec::{self, CodecChoice};
+use crate::layout_args::LayoutArgs;
+
+/// Copies whole stores with other chunks, another codec or Zarr format, and proves the copies.
+///
+/// Groups, arrays, coordinates, attributes, dimension names and consolidated metadata are kept; so are chunk shapes
+/// unless --chunks or --access is given, but that shards become plain chunks in Zarr v2. A copy appears at its
+/// destination at once, when all of it is written and checked. A run that dies is gone on with by --resume. Arrays that
+/// cannot be encoded anew are copied byte for byte and named.
+#[derive(Debug, Args)]
+pub struct RecompressArgs {
+    /// Path or URL of the store to copy, and the path of the copy; with --into any number of stores to copy.
+    #[arg(required = true, value_name = "SOURCE... DESTINATION", num_args = 1..)]
+    stores: Vec<StoreUrl>,
+
+    /// Copy every store into this directory, each under its own name; each appears when it is done.
+    #[arg(long, value_name = "DIRECTORY")]
+    into: Option<PathBuf>,
+
+    /// Codec: auto, blosc:COMPRESSOR:LEVEL:SHUFFLE, zstd:LEVEL, gzip:LEVEL, none, keep, or JSON as in Zarr metadata.
+    ///
+    /// auto measures block sizes, levels and shuffles on samples of the data and says what it chose. COMPRESSOR is
+    /// zstd, lz4 or zlib; SHUFFLE is bitshuffle, shuffle or noshuffle. [default: auto]
+    #[arg(long, value_parser = codec::parse_choice)]
+    pub(crate) codec: Option<CodecChoice>,
+
+    /// What --codec auto looks for: the least time, the fewest bytes, or time at no more bytes than blosc:zstd:3.
+    #[arg(long, value_enum, default_value_t = PreferArg::Balanced)]
+    pub(crate) prefer: PreferArg,
+
+    /// Zarr format of the copy.
+    #[arg(long, value_enum, default_value_t = FormatArg::Keep)]
+    pub(crate) zarr_format: FormatArg,
+
+    /// Checksums of chunks: crc32c in v3, in zstd frames of v2, or none.
+    #[arg(long, value_enum, default_value_t = ChecksumArg::Auto)]
+    pub(crate) checksum: ChecksumArg,
+
+    /// Consolidated metadata: as the source has it, always, or never.
+    #[arg(long, value_enum, default_value_t = ConsolidateArg::Auto)]
+    pub(crate) consolidate: ConsolidateArg,
+
+    /// How much of the copy is read back and compared: nothing, one byte in a hundred, or everything.
+    #[arg(long, value_enum, default_value_t = VerifyArg::Sample)]
+    pub(crate) verify: VerifyArg,
+
+    /// What to do with source chunks that do not decode: stop, or leave fill values and name them at the end.
+    #[arg(long, value_enum, default_value_t = OnCorruptArg::Fail)]
+    pub(crate) on_corrupt: OnCorruptArg,
+
+    /// Copy only the first N variables (and the coordinates), and say what all of them would take.
+    #[arg(long, value_name = "N")]
+    pub(crate) first: Option<usize>,
+
+    /// Print the plan and what it costs, and write nothing but a short probe of the destination.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+
+    /// Go on with what a run that died has left, after checking it.
+    #[arg(long, conflicts_with = "restart")]
+    resume: bool,
+
+    /// Begin anew, and remove what a run that died has left.
+    #[arg(long)]
+    restart: bool,
+
+    /// How --resume tells that the source is the same: by its metadata, or also by size and time of its objects.
+    #[arg(long, value_enum, default_value_t = SourceCheckArg::Auto)]
+    pub(crate) source_check: SourceCheckArg,
+
+    /// Directory for scratch space, where a rechunk needs it [default: beside the destination].
+    #[arg(long, value_name = "DIRECTORY")]
+    pub(crate) scratch: Option<PathBuf>,
+
+    /// Scratch space that may be used; 0 for none [default: half of what is free].
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    pub(crate) scratch_size: Option<u64>,
+
+    /// Replace a store that is already at the destination, once the copy is complete.
+    #[arg(long)]
+    pub(crate) overwrite: bool,
+
+    /// Do not ask before replacing.
+    #[arg(long)]
+    pub(crate) yes: bool,
+
+    /// Leave out nodes whose metadata is broken, instead of refusing the store.
+    #[arg(long)]
+    pub(crate) skip_broken: bool,
+
+    #[command(flatten)]
+    pub(crate) layout: LayoutArgs,
+    #[command(flatten)]
+    pub(crate) select: SelectArgs,
+    #[command(flatten)]
+    pub(crate) resources: ResourceArgs,
+    #[command(flatten)]
+    pub(crate) access: StoreArgs,
+}
+
+/// One store and where its copy goes.
+#[derive(Debug, Clone)]
+pub(crate) struct Job {
+    pub(crate) source: StoreUrl,
+    pub(crate) destination: PathBuf,
+}
+
+impl RecompressArgs {
+    /// Returns the stores and where their copies go.
+    ///
+    /// Fails with kind `Usage` where names collide or none is given, `Unsupported` for remote destinations.
+    pub(crate) fn jobs(&self) -> Result<Vec<Job>, Error> {
+        let Some(into) = &self.into else { return self.one_job().map(|job| vec![job]) };
+        let mut jobs: Vec<Job> = Vec::with_capacity(self.stores.len());
+        for source in &self.stores {
+            let text = source.to_string();
+            let path = text.split(['?', '#']).next().unwrap_or_default().trim_end_matches('/');
+            let name = path.rsplit('/').next().filter(|name| !matches!(*name, "" | "." | ".."));
+            let Some(name) = name else {
+                let message = format!("could not name the copy of {source}: it has no name of its own");
+                return Err(Error::new(ErrorKind::Usage, message).with_hint("name the store by its whole path"));
+            };
+            let destination = into.join(name);
+            if let Some(other) = jobs.iter().find(|job| job.destination == destination) {
+                let message = format!("{} and {source} would both be copied to {}", other.source, destination.display());
+                return Err(Error::new(ErrorKind::Usage, message).with_hint("copy them in two runs, to two directories"));
+            }
+            jobs.push(Job { source: source.clone(), destination });
+        }
+        Ok(jobs)
+    }
+
+    fn one_job(&self) -> Result<Job, Error> {
+        let [source, destination] = self.stores.as_slice() else {
+            let message = match self.stores.len() {
+                1 => "a source and a destination are needed".to_owned(),
+                many => format!("{many} stores are given, a source and a destination are expected"),
+            };
+            return Err(Error::new(ErrorKind::Usage, message)
+                .with_hint("to copy many stores, pass --into with a directory for the copies"));
+        };
+        let Some(path) = destination.local_path() else {
+            let message = format!("could not write to {destination}: copies are written to local directories");
+            return Err(Error::new(ErrorKind::Unsupported, message)
+                .with_hint("name a local directory, and upload it with the tools of your cloud"));
+        };
+        Ok(Job { source: source.clone(), destination: path.to_owned() })
+    }
+
+    /// Returns where the copies go, as it was given.
+    pub(crate) fn destination_text(&self) -> String {
+        match &self.into {
+            Some(into) => into.display().to_string(),
+            None => self.stores.last().map(ToString::to_string).unwrap_or_default(),
+        }
+    }
+
+    /// Returns what happens to the work of a run that did not end.
+    pub(crate) fn unfinished(&self) -> Unfinished {
+        match (self.resume, self.restart) {
+            (true, _) => Unfinished::Resume,
+            (_, true) => Unfinished::Discard,
+            _ => Unfinished::Refuse,
+        }
+    }
+
+    /// Returns the options that decide what is written, in canonical form: a resumed run must have the same.
+    pub(crate) fn canonical(&self) -> Vec<(String, String)> {
+        let mut options = vec![
+            ("--codec".to_owned(), format!("{:?}", self.codec)),
+            ("--prefer".to_owned(), format!("{:?}", self.prefer)),
+            ("--zarr-format".to_owned(), format!("{:?}", self.zarr_format)),
+            ("--checksum".to_owned(), format!("{:?}", self.checksum)),
+            ("--consolidate".to_owned(), format!("{:?}", self.consolidate)),
+            ("--on-corrupt".to_owned(), format!("{:?}", self.on_corrupt)),
+            ("--first".to_owned(), format!("{:?}", self.first)),
+            ("--skip-broken".to_owned(), self.skip_broken.to_string()),
+        ];
+        let globs = |globs: &[zkit_cli::values::ArrayGlob]| {
+            globs.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+        };
+        options.push(("--include".to_owned(), globs(&self.select.include)));
+        options.push(("--exclude".to_owned(), globs(&self.select.exclude)));
+        options
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FormatArg {
+    Keep,
+    #[value(name = "2")]
+    V2,
+    #[value(name = "3")]
+    V3,
+}
+
+impl FormatArg {
+    /// Returns the format, `None` for that of the source.
+    pub(crate) fn format(self) -> Option<ZarrFormat> {
+        match self {
+            Self::Keep => None,
+            Self::V2 => Some(ZarrFormat::V2),
+            Self::V3 => Some(ZarrFormat::V3),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PreferArg {
+    Speed,
+    Balanced,
+    Size,
+}
+
+impl From<PreferArg> for Prefer {
+    fn from(argument: PreferArg) -> Self {
+        match argument {
+            PreferArg::Speed => Self::Speed,
+            PreferArg::Balanced => Self::Balanced,
+            PreferArg::Size => Self::Size,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ChecksumArg {
+    Auto,
+    None,
+}
+
+impl From<ChecksumArg> for ChecksumChoice {
+    fn from(argument: ChecksumArg) -> Self {
+        match argument {
+            ChecksumArg::Auto => Self::Auto,
+            ChecksumArg::None => Self::None,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ConsolidateArg {
+    Auto,
+    Always,
+    Never,
+}
+
+impl From<ConsolidateArg> for Consolidate {
+    fn from(argument: ConsolidateArg) -> Self {
+        match argument {
+            ConsolidateArg::Auto => Self::Auto,
+            ConsolidateArg::Always => Self::Always,
+            ConsolidateArg::Never => Self::Never,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum VerifyArg {
+    None,
+    Sample,
+    Full,
+}
+
+impl VerifyArg {
+    /// Returns the word for it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Sample => "sample",
+            Self::Full => "full",
+        }
+    }
+}
+
+impl From<VerifyArg> for Verify {
+    fn from(argument: VerifyArg) -> Self {
+        match argument {
+            VerifyArg::None => Self::None,
+            VerifyArg::Sample => Self::Sample,
+            VerifyArg::Full => Self::Full,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnCorruptArg {
+    Fail,
+    Skip,
+}
+
+impl From<OnCorruptArg> for OnCorrupt {
+    fn from(argument: OnCorruptArg) -> Self {
+        match argument {
+            OnCorruptArg::Fail => Self::Fail,
+            OnCorruptArg::Skip => Self::Skip,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SourceCheckArg {
+    /// Objects of local sources, metadata of remote ones.
+    Auto,
+    Metadata,
+    Objects,
+}

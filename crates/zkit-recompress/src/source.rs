@@ -1,0 +1,117 @@
+//! The stores that are copied: opened, listed, and what of each is taken.
+
+use std::path::PathBuf;
+
+use zkit_cli::Shell;
+use zkit_core::engine::{self, SurveyDepth};
+use zkit_core::error::{Error, ErrorKind};
+use zkit_core::event::Event;
+use zkit_core::hierarchy::{ArrayNode, Hierarchy};
+use zkit_core::location::StoreUrl;
+use zkit_core::plan::Stored;
+use zkit_core::publish;
+use zkit_core::store::Store;
+
+use crate::args::{Job, RecompressArgs};
+
+/// A store that is open, with what is taken of it.
+pub(crate) struct Source {
+    pub(crate) url: StoreUrl,
+    pub(crate) destination: PathBuf,
+    pub(crate) hierarchy: Hierarchy,
+    pub(crate) arrays: Vec<Listed>,
+    /// Arrays that --first leaves out.
+    pub(crate) left_out: Vec<Listed>,
+}
+
+/// An array, and what a listing says of it.
+#[derive(Clone)]
+pub(crate) struct Listed {
+    pub(crate) array: ArrayNode,
+    pub(crate) stored: Stored,
+    pub(crate) fingerprint: u128,
+}
+
+impl Source {
+    /// Opens a store and lists the chunks of the arrays that are to be copied.
+    pub(crate) fn open(args: &RecompressArgs, job: Job, shell: &Shell) -> anyhow::Result<Self> {
+        publish::check_apart(&job.source, &job.destination)?;
+        let options = args.access.store_options(shell.environment());
+        let hierarchy = Hierarchy::open(&job.source, &options)?;
+        check_broken(args, &hierarchy, shell)?;
+        let arrays = args.select.take(hierarchy.arrays.iter().collect())?;
+        let listed = list(hierarchy.readable_store()?, &arrays, shell)?;
+        let (arrays, left_out) = match args.first {
+            Some(first) => split_first(listed, first),
+            None => (listed, Vec::new()),
+        };
+        Ok(Self { url: job.source, destination: job.destination, hierarchy, arrays, left_out })
+    }
+
+    /// Returns the store behind it.
+    pub(crate) fn store(&self) -> Result<&Store, Error> {
+        self.hierarchy.readable_store()
+    }
+}
+
+/// Refuses a store with broken nodes among those to be copied, or names those that are left out.
+fn check_broken(args: &RecompressArgs, source: &Hierarchy, shell: &Shell) -> Result<(), Error> {
+    let filter = args.select.filter();
+    let broken: Vec<_> =
+        source.broken_nodes().into_iter().filter(|defect| filter.takes(&defect.path)).collect();
+    if let (Some(first), false) = (broken.first(), args.skip_broken) {
+        let message = format!(
+            "{} of {} cannot be copied, first `{}`: {}",
+            zkit_report::format::counted(broken.len() as u64, "node", "nodes"),
+            source.url,
+            first.path,
+            first.message
+        );
+        let kind = if source.unreadable { ErrorKind::Unreadable } else { ErrorKind::Corrupt };
+        return Err(Error::new(kind, message)
+            .with_hint("mend or --exclude them, or pass --skip-broken to leave them out"));
+    }
+    for defect in broken {
+        shell.observer().event(Event::Warning(format!("left out: `{}`: {}", defect.path, defect.message)));
+    }
+    Ok(())
+}
+
+fn list(store: &Store, arrays: &[&ArrayNode], shell: &Shell) -> Result<Vec<Listed>, Error> {
+    let depth = SurveyDepth::Listing { sample_most: 0 };
+    let surveys = engine::survey(store, arrays, depth, shell.observer(), shell.cancel())?;
+    let mut listed = Vec::with_capacity(arrays.len());
+    for (array, survey) in arrays.iter().zip(surveys) {
+        let Some(listing) = survey.listing else {
+            let what =
+                survey.defects.first().map_or_else(String::new, |defect| format!(": {}", defect.message));
+            let message = format!("could not list the chunks of `{}`{what}", array.path);
+            return Err(Error::new(ErrorKind::Unreadable, message));
+        };
+        listed.push(Listed {
+            array: (*array).clone(),
+            stored: Stored {
+                bytes: listing.bytes_stored,
+                largest_bytes: listing.sizes.range().map_or(0, |(_, largest)| largest),
+                chunks: listing.stored,
+            },
+            fingerprint: listing.fingerprint,
+        });
+    }
+    Ok(listed)
+}
+
+/// Returns the coordinates and the first variables, and the other variables.
+fn split_first(listed: Vec<Listed>, first: usize) -> (Vec<Listed>, Vec<Listed>) {
+    let mut variables = 0;
+    listed.into_iter().partition(|listed| {
+        let coordinate = is_coordinate(&listed.array);
+        variables += usize::from(!coordinate);
+        coordinate || variables <= first
+    })
+}
+
+/// Returns whether an array is small beside the variables: of one dimension or none.
+fn is_coordinate(array: &ArrayNode) -> bool {
+    array.metadata.shape().len() < 2
+}
