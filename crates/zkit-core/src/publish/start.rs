@@ -83,7 +83,7 @@ impl PartialStore {
             Found::Unfinished(_) | Found::Damaged => true,
             Found::Nothing => false,
         };
-        if unfinished == Unfinished::Resume && metadata(destination)?.is_some() {
+        if unfinished == Unfinished::Resume && metadata(&places.destination)?.is_some() {
             clear(&places, journal, ours)?;
             return Ok(Start::Exists);
         }
@@ -99,10 +99,14 @@ fn look(places: &Places, journal: &mut Journal, unfinished: Unfinished) -> Resul
         Ok(Some(contents)) => contents,
         // killed before it made anything
         Ok(None) => return Ok(Found::Nothing),
-        Err(error) if unfinished == Unfinished::Discard && error.kind() != ErrorKind::Unwritable => {
-            return Ok(Found::Damaged);
+        Err(error) => {
+            let damaged = matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Unsupported);
+            return if damaged && unfinished == Unfinished::Discard {
+                Ok(Found::Damaged)
+            } else {
+                Err(error)
+            };
         }
-        Err(error) => return Err(error),
     };
     match contents.publishing {
         Some(mark) => repair(places, journal, mark, contents),
