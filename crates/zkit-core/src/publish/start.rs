@@ -51,6 +51,22 @@ impl PartialStore {
     /// What a kill in the middle of a publication left is repaired first. Errors: `Usage` if the destination is a
     /// mount point; `Conflict` if it exists, another run builds it, an unfinished store is to be refused or is of
     /// another job; `Unwritable`.
+    ///
+    /// ```
+    /// use zkit_core::engine::Header;
+    /// use zkit_core::publish::{Existing, PartialStore, Start, Unfinished};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// let destination = folder.path().join("copy.zarr");
+    /// let header = Header { options: vec![], source: "a.zarr".into(), groups: String::new(), arrays: vec![] };
+    /// let start = PartialStore::create(&destination, Existing::Keep, &header, Unfinished::Refuse)?;
+    /// let Start::Build(store) = start else { unreachable!("nothing was there") };
+    /// store.writer().replace("zarr.json", b"{}")?;
+    /// assert!(!destination.exists());
+    /// store.commit()?;
+    /// assert!(destination.join("zarr.json").exists());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn create(
         destination: &Path,
         existing: Existing,
