@@ -48,7 +48,8 @@ impl Places {
         };
         let parent = destination.parent().filter(|parent| !parent.as_os_str().is_empty());
         Ok(Self {
-            destination: destination.to_owned(),
+            // without a slash at its end, by which the system would follow a link
+            destination: destination.with_file_name(name),
             partial: beside(".partial"),
             journal: beside(".partial.journal"),
             replaced: beside(".partial.replaced"),

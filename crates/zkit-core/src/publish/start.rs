@@ -51,6 +51,22 @@ impl PartialStore {
     /// What a kill in the middle of a publication left is repaired first. Errors: `Usage` if the destination is a
     /// mount point; `Conflict` if it exists, another run builds it, an unfinished store is to be refused or is of
     /// another job; `Unwritable`.
+    ///
+    /// ```
+    /// use zkit_core::engine::Header;
+    /// use zkit_core::publish::{Existing, PartialStore, Start, Unfinished};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// let destination = folder.path().join("copy.zarr");
+    /// let header = Header { options: vec![], source: "a.zarr".into(), groups: String::new(), arrays: vec![] };
+    /// let start = PartialStore::create(&destination, Existing::Keep, &header, Unfinished::Refuse)?;
+    /// let Start::Build(store) = start else { unreachable!("nothing was there") };
+    /// store.writer().replace("zarr.json", b"{}")?;
+    /// assert!(!destination.exists());
+    /// store.commit()?;
+    /// assert!(destination.join("zarr.json").exists());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn create(
         destination: &Path,
         existing: Existing,
@@ -83,7 +99,7 @@ impl PartialStore {
             Found::Unfinished(_) | Found::Damaged => true,
             Found::Nothing => false,
         };
-        if unfinished == Unfinished::Resume && metadata(destination)?.is_some() {
+        if unfinished == Unfinished::Resume && metadata(&places.destination)?.is_some() {
             clear(&places, journal, ours)?;
             return Ok(Start::Exists);
         }
@@ -99,10 +115,14 @@ fn look(places: &Places, journal: &mut Journal, unfinished: Unfinished) -> Resul
         Ok(Some(contents)) => contents,
         // killed before it made anything
         Ok(None) => return Ok(Found::Nothing),
-        Err(error) if unfinished == Unfinished::Discard && error.kind() != ErrorKind::Unwritable => {
-            return Ok(Found::Damaged);
+        Err(error) => {
+            let damaged = matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Unsupported);
+            return if damaged && unfinished == Unfinished::Discard {
+                Ok(Found::Damaged)
+            } else {
+                Err(error)
+            };
         }
-        Err(error) => return Err(error),
     };
     match contents.publishing {
         Some(mark) => repair(places, journal, mark, contents),

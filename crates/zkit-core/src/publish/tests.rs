@@ -175,15 +175,16 @@ fn what_others_put_in_the_way_stays() {
     drop(place.build(Existing::Keep, Unfinished::Refuse));
     std::fs::create_dir(place.path("a.zarr.partial")).unwrap();
     std::fs::write(place.path("a.zarr.partial/mine"), b"x").unwrap();
-    for torn in [false, true] {
-        if torn {
-            std::fs::write(place.path("a.zarr.partial.journal"), b"zkit-jour").unwrap();
+    for journal in [None, Some("zkit-jour"), Some("the user's notes\n")] {
+        if let Some(text) = journal {
+            std::fs::write(place.path("a.zarr.partial.journal"), text).unwrap();
         }
         for unfinished in [Unfinished::Refuse, Unfinished::Discard, Unfinished::Resume] {
             assert_conflict(place.start(Existing::Keep, unfinished), "was not left by zkit", "remove it");
         }
     }
     assert!(place.path("a.zarr.partial/mine").exists());
+    assert!(std::fs::read(place.path("a.zarr.partial.journal")).unwrap().starts_with(b"the user"));
 }
 
 #[test]
@@ -455,6 +456,16 @@ fn a_folder_that_cannot_be_written_to_is_named() {
     assert_eq!(error.kind(), ErrorKind::Unwritable, "{error}");
     assert!(error.to_string().contains("/sys/kernel/a.zarr.partial.journal"), "{error}");
     assert!(error.hint().unwrap().contains("may write to"));
+}
+
+#[test]
+fn a_link_to_a_store_is_not_replaced_even_with_a_slash_behind_it() {
+    let place = Place::with_old_store();
+    std::os::unix::fs::symlink(place.destination(), place.path("link")).unwrap();
+    let slash = place.path("link/");
+    let start = PartialStore::create(&slash, Existing::Replace, &header(), Unfinished::Refuse);
+    assert_conflict(start, "is not a directory", "remove it yourself");
+    place.assert_old();
 }
 
 #[test]

@@ -114,6 +114,8 @@ impl Journal {
     }
 
     /// Returns what a journal holds and makes it ready for more, or `None` if not even its header was written.
+    ///
+    /// Errors: as [`Self::open`]; `Conflict` if the file is no journal.
     pub fn contents(&mut self) -> Result<Option<Contents>> {
         let unreadable = |path: &Path, error: io::Error| {
             Error::new(ErrorKind::Unreadable, format!("could not read the journal {}", path.display()))
@@ -124,6 +126,11 @@ impl Journal {
             .read_until(b'\n', &mut line)
             .map_err(|error| unreadable(&self.path, error))?;
         let start = line.len() as u64;
+        if !Header::may_begin_with(&line) {
+            let message = format!("{} is in the way, and was not left by zkit", self.path.display());
+            return Err(Error::new(ErrorKind::Conflict, message)
+                .with_hint("remove it yourself, or name another destination"));
+        }
         if line.pop() != Some(b'\n') {
             return Ok(None);
         }
@@ -402,9 +409,9 @@ mod tests {
             std::fs::write(&path, &whole[..length]).unwrap();
             let Opened { journal, contents } = Journal::open(&path).unwrap();
             let full = (length - start) / RECORD_BYTES;
-            assert_eq!(contents.done[0].len() as usize, full.min(2));
+            assert_eq!(contents.done[0].len(), full.min(2) as u64);
             assert_eq!(contents.publishing, (full == 3).then_some(mark));
-            assert_eq!(contents.cut_bytes as usize, (length - start) % RECORD_BYTES);
+            assert_eq!(contents.cut_bytes, ((length - start) % RECORD_BYTES) as u64);
             journal.append(&[record(0, 9)]).unwrap();
             drop(journal);
             let again = Journal::open(&path).unwrap().contents;
@@ -412,7 +419,7 @@ mod tests {
         }
         std::fs::write(&path, &whole).unwrap();
         append_raw(&path, &[0; RECORD_BYTES * 2]);
-        assert_eq!(Journal::open(&path).unwrap().contents.cut_bytes as usize, 2 * RECORD_BYTES);
+        assert_eq!(Journal::open(&path).unwrap().contents.cut_bytes, 2 * RECORD_BYTES as u64);
     }
 
     #[test]
@@ -427,8 +434,10 @@ mod tests {
         let whole = std::fs::read(&path).unwrap();
         std::fs::write(&path, &whole[..whole.len() - 1]).unwrap();
         assert_eq!(Journal::open(&path).unwrap_err().kind(), ErrorKind::Absent);
-        std::fs::write(&path, "something else\n").unwrap();
-        assert_eq!(Journal::open(&path).unwrap_err().kind(), ErrorKind::Corrupt);
+        for foreign in ["something else\n", "zkit-jam"] {
+            std::fs::write(&path, foreign).unwrap();
+            assert_eq!(Journal::open(&path).unwrap_err().kind(), ErrorKind::Conflict);
+        }
     }
 
     #[test]

@@ -99,6 +99,11 @@ impl Header {
         format!("{MAGIC} {VERSION} {:016x} {json}\n", xxh3_64(json.as_bytes()))
     }
 
+    /// Returns whether bytes are the begin of a line of any version; they may end early.
+    pub(super) fn may_begin_with(bytes: &[u8]) -> bool {
+        bytes.iter().zip(MAGIC.as_bytes()).all(|(byte, expected)| byte == expected)
+    }
+
     /// Parses a line without its end.
     ///
     /// Errors: `Unsupported` for another version; `Corrupt`. `place` says which file it is.
@@ -142,7 +147,6 @@ fn quoted(values: &[&str]) -> String {
 mod hexadecimal {
     use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
 
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
     pub(super) fn serialize<S: Serializer>(value: &u128, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&format!("{value:032x}"))
     }
