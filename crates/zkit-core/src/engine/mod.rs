@@ -1,5 +1,6 @@
 //! Work over chunks: running a plan, digesting and comparing arrays, surveying what is stored.
 
+mod choose;
 mod compare;
 mod copy;
 mod digest;
@@ -8,6 +9,7 @@ mod lanes;
 mod survey;
 mod verify;
 
+pub use choose::{Choice, Prefer, SampleSource, Trial, choose_codec, sample_array};
 pub use compare::{Difference, Pair, compare};
 pub use copy::{absent_bytes, run_copy};
 pub use digest::{Sha256Digest, digest, split_unwritten};

@@ -376,7 +376,7 @@ fn named(name: &str, configuration: Option<Object>) -> Json {
 }
 
 /// Returns the shuffle that helps a type, and the bytes of its words.
-fn shuffle_for(shuffle: BloscShuffle, data_type: &DataType) -> (BloscShuffle, u8) {
+pub(crate) fn shuffle_for(shuffle: BloscShuffle, data_type: &DataType) -> (BloscShuffle, u8) {
     match data_type {
         // text and opaque bytes have no words whose bits are alike
         DataType::String

@@ -16,6 +16,7 @@ pub use codec_spec::{
     BloscShuffle, BloscSpec, Checksum, ChecksumPlace, CodecSpec, Filter, LzmaSpec, Number, NumberKind,
     ShardingSpec,
 };
+pub(crate) use convert::shuffle_for;
 pub use convert::{AbsentChunks, ChecksumChoice, Conversion, Target, TargetCodec, convert, group_documents};
 pub use data_type::{DataType, Field, Swap, TimeKind};
 pub use defect::Defect;

@@ -1,0 +1,99 @@
+//! Encodes and decodes samples with one codec after another, and looks at the clock.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use super::{Candidate, Trial};
+use crate::codec::{Chain, CodecError, Scratch};
+use crate::metadata::{DataType, TargetCodec};
+
+/// Runs of trials that take not long, of which the fastest counts: the first one also grows buffers and warms caches.
+const RUNS_LEAST: usize = 2;
+
+/// Time after which even a trial's first run is enough.
+const TIME_LONG: Duration = Duration::from_millis(60);
+
+/// Runs of trials that are over in no time.
+const RUNS_MOST: usize = 8;
+
+/// Time after which a trial is not run again.
+const TIME_ENOUGH: Duration = Duration::from_millis(12);
+
+/// Samples, and the buffers that trials share.
+pub(super) struct Bench<'a> {
+    samples: &'a [Vec<u8>],
+    sampled_bytes: usize,
+    scratch: Scratch,
+    encoded: Vec<Vec<u8>>,
+    decoded: Vec<u8>,
+}
+
+impl<'a> Bench<'a> {
+    pub(super) fn new(samples: &'a [Vec<u8>]) -> Self {
+        let largest = samples.iter().map(Vec::len).max().unwrap_or(0);
+        Self {
+            samples,
+            sampled_bytes: samples.iter().map(Vec::len).sum(),
+            scratch: Scratch::new(),
+            encoded: vec![Vec::new(); samples.len()],
+            decoded: vec![0; largest],
+        }
+    }
+
+    /// Measures a candidate, or no compression.
+    pub(super) fn measure(&mut self, candidate: Option<Candidate>) -> Option<Trial> {
+        let specs: Vec<_> = candidate.into_iter().map(Candidate::spec).collect();
+        let chains: Result<Vec<Chain>, CodecError> = self
+            .samples
+            .iter()
+            .map(|sample| Chain::from_specs(&specs, &DataType::UInt(1), &[sample.len() as u64], &[0]))
+            .collect();
+        let times = self.run_often(&chains.ok()?).ok()?;
+        let encoded_bytes: usize = self.encoded.iter().map(Vec::len).sum();
+        #[expect(clippy::cast_precision_loss, reason = "a speed")]
+        let per_second = |time: Duration| self.sampled_bytes as f64 / time.as_secs_f64().max(1e-9);
+        #[expect(clippy::cast_precision_loss, reason = "a ratio")]
+        let ratio = self.sampled_bytes as f64 / encoded_bytes.max(1) as f64;
+        Some(Trial {
+            codec: candidate.map_or(TargetCodec::Uncompressed, Candidate::codec),
+            ratio,
+            encode_bytes_per_second: per_second(times.encode),
+            decode_bytes_per_second: per_second(times.decode),
+        })
+    }
+
+    /// Returns the least times of several runs over all samples.
+    fn run_often(&mut self, chains: &[Chain]) -> Result<Times, CodecError> {
+        let started = Instant::now();
+        let mut least = self.run(chains)?;
+        for run in 1..RUNS_MOST {
+            let enough = if run < RUNS_LEAST { TIME_LONG } else { TIME_ENOUGH };
+            if started.elapsed() >= enough {
+                break;
+            }
+            let times = self.run(chains)?;
+            least = Times { encode: least.encode.min(times.encode), decode: least.decode.min(times.decode) };
+        }
+        Ok(least)
+    }
+
+    fn run(&mut self, chains: &[Chain]) -> Result<Times, CodecError> {
+        let started = Instant::now();
+        for ((chain, sample), encoded) in chains.iter().zip(self.samples).zip(&mut self.encoded) {
+            chain.encode(&mut self.scratch, sample, encoded)?;
+        }
+        let encode = started.elapsed();
+        let started = Instant::now();
+        for ((chain, sample), encoded) in chains.iter().zip(self.samples).zip(&self.encoded) {
+            chain.decode_into(&mut self.scratch, encoded, &mut self.decoded[..sample.len()])?;
+            black_box(&self.decoded);
+        }
+        Ok(Times { encode, decode: started.elapsed() })
+    }
+}
+
+/// What one run took.
+struct Times {
+    encode: Duration,
+    decode: Duration,
+}
