@@ -92,14 +92,20 @@ fn frames(criterion: &mut Criterion) {
     group.bench_function("blosc lz4 shuffle decode", |bencher| {
         bencher.iter(|| decoder.decode_into(black_box(&frame), &mut dst).expect("the frame is sound"));
     });
-    group.bench_function("blosc zstd 3 bitshuffle encode", |bencher| {
-        bencher
-            .iter(|| encoder.encode(&zstd, black_box(&src), &mut frame).expect("the parameters are sound"));
-    });
-    encoder.encode(&zstd, &src, &mut frame).expect("the parameters are sound");
-    group.bench_function("blosc zstd 3 bitshuffle decode", |bencher| {
-        bencher.iter(|| decoder.decode_into(black_box(&frame), &mut dst).expect("the frame is sound"));
-    });
+    let large_blocks = Params { block_size: Some(1 << 20), ..params(InnerCodec::Zstd, 1, Shuffle::Bit) };
+    for (name, params) in
+        [("blosc zstd 3 bitshuffle", zstd), ("blosc zstd 1 bitshuffle, blocks of 1 MiB", large_blocks)]
+    {
+        group.bench_function(format!("{name} encode"), |bencher| {
+            bencher.iter(|| {
+                encoder.encode(&params, black_box(&src), &mut frame).expect("the parameters are sound")
+            });
+        });
+        encoder.encode(&params, &src, &mut frame).expect("the parameters are sound");
+        group.bench_function(format!("{name} decode"), |bencher| {
+            bencher.iter(|| decoder.decode_into(black_box(&frame), &mut dst).expect("the frame is sound"));
+        });
+    }
     plain_zstd(&mut group, &src);
     group.finish();
 }

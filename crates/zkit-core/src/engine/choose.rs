@@ -25,10 +25,12 @@
 mod measure;
 mod sample;
 mod score;
+mod together;
 #[cfg(test)]
 mod tests;
 
 pub use sample::{SampleSource, sample_array};
+pub use together::choose_together;
 
 use self::measure::Bench;
 use crate::metadata::{BloscShuffle, BloscSpec, CodecSpec, DataType, TargetCodec, shuffle_for};

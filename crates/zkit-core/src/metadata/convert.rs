@@ -63,6 +63,13 @@ pub enum TargetCodec {
     Keep,
 }
 
+impl TargetCodec {
+    /// What is written where nothing else is known to be better.
+    pub fn fallback() -> Self {
+        Self::Blosc { compressor: "zstd".to_owned(), level: 3, shuffle: BloscShuffle::Bit, block_bytes: 0 }
+    }
+}
+
 /// What becomes of absent chunks in a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AbsentChunks {

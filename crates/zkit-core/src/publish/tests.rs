@@ -80,7 +80,7 @@ fn header() -> Header {
         path: "/t2m".to_owned(),
         fingerprint: 7,
         source_document: "{}".to_owned(),
-        target_document: "first".to_owned(),
+        target_codec: "first".to_owned(),
     };
     Header {
         options: vec![("--chunks".to_owned(), "time=-1".to_owned())],
@@ -200,8 +200,8 @@ fn another_job_is_not_gone_on_with_and_its_difference_is_named() {
     assert_conflict(chunks, "`--chunks` was `time=-1`, is `time=1`", "--restart");
     let objects = start(&|header| header.arrays[0].fingerprint = 8);
     assert_conflict(objects, "the objects of `/t2m` changed", "--restart");
-    let store = built(start(&|header| header.arrays[0].target_document = "second".to_owned()).unwrap());
-    assert_eq!(store.header().arrays[0].target_document, "first");
+    let store = built(start(&|header| header.arrays[0].target_codec = "second".to_owned()).unwrap());
+    assert_eq!(store.header().arrays[0].target_codec, "first");
 }
 
 #[test]

@@ -34,14 +34,14 @@ pub struct JournalArray {
     pub fingerprint: u128,
     /// JSON text of its metadata in the source.
     pub source_document: String,
-    /// JSON text of its planned metadata; a resumed run takes it over, and with it what `--codec auto` chose.
-    pub target_document: String,
+    /// The codec of the copy, where it was chosen by measuring: a resumed run takes it over. Else empty.
+    pub target_codec: String,
 }
 
 impl Header {
     /// Returns what differs first between the run that wrote a journal, `self`, and one that would go on with it.
     ///
-    /// Planned metadata is not compared, as the later run takes it over; nor fingerprints that one of them lacks.
+    /// Chosen codecs are not compared, as the later run takes them over; nor fingerprints that one of them lacks.
     pub fn difference(&self, later: &Self) -> Option<String> {
         self.difference_of_options(later)
             .or_else(|| {
@@ -166,7 +166,7 @@ pub(super) mod tests {
             path: path.to_owned(),
             fingerprint,
             source_document: "{\"zarr_format\":2}".to_owned(),
-            target_document: "{\"zarr_format\":3}".to_owned(),
+            target_codec: "{\"zarr_format\":3}".to_owned(),
         };
         Header {
             options: vec![("--chunks".to_owned(), "time=-1".to_owned())],
@@ -220,12 +220,12 @@ pub(super) mod tests {
             differs(&|is| is.arrays[0].source_document.clear()),
             named("the metadata of `/t2m` changed")
         );
-        assert_eq!(differs(&|is| is.arrays[0].target_document.clear()), None);
+        assert_eq!(differs(&|is| is.arrays[0].target_codec.clear()), None);
         assert_eq!(differs(&|is| is.arrays.truncate(1)), named("there were 2 arrays, there are 1"));
         assert_eq!(differs(&|is| is.groups.push('x')), named("the metadata of the groups changed"));
         assert!(differs(&|is| is.source.push('x')).unwrap().starts_with("the source was"));
         let mut other = was.clone();
-        other.arrays[0].target_document.clear();
+        other.arrays[0].target_codec.clear();
         assert_ne!(was.hash(), other.hash());
     }
 }
