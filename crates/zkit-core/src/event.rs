@@ -48,6 +48,8 @@ pub struct Meter {
     pub bytes_encoded: Counter,
     /// Bytes written to stores.
     pub bytes_written: Counter,
+    /// Decoded bytes read back and compared.
+    pub bytes_verified: Counter,
     /// Objects seen in listings.
     pub objects_listed: Counter,
     /// Objects (chunks, shards, metadata documents) written.
@@ -80,6 +82,7 @@ impl Meter {
             &self.bytes_decoded,
             &self.bytes_encoded,
             &self.bytes_written,
+            &self.bytes_verified,
             &self.objects_written,
             &self.requests,
         ];

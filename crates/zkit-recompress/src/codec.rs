@@ -1,8 +1,48 @@
 //! `--codec`: a compressor in a few words.
 
+use zkit_cli::values::parse_bytes;
 use zkit_core::metadata::{BloscShuffle, Json, TargetCodec};
 
-/// Parses `blosc:zstd:3:bitshuffle`, `zstd:3`, `gzip:5`, `none`, `keep`, or JSON as in metadata.
+/// A codec, or the wish for one.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum CodecChoice {
+    /// Chosen by measuring samples.
+    Auto,
+    /// Named.
+    Given(TargetCodec),
+}
+
+/// Parses `auto`, or what [`parse`] parses.
+pub(crate) fn parse_choice(text: &str) -> Result<CodecChoice, String> {
+    match text {
+        "auto" => Ok(CodecChoice::Auto),
+        text => parse(text).map(CodecChoice::Given),
+    }
+}
+
+/// Returns the text that [`parse`] reads as this codec.
+pub(crate) fn text_of(codec: &TargetCodec) -> String {
+    match codec {
+        TargetCodec::Blosc { compressor, level, shuffle, block_bytes } => {
+            let shuffle = match shuffle {
+                BloscShuffle::Byte => "shuffle",
+                BloscShuffle::None => "noshuffle",
+                BloscShuffle::Bit | BloscShuffle::Auto => "bitshuffle",
+            };
+            match block_bytes {
+                0 => format!("blosc:{compressor}:{level}:{shuffle}"),
+                bytes => format!("blosc:{compressor}:{level}:{shuffle}:{bytes}"),
+            }
+        }
+        TargetCodec::Zstd(level) => format!("zstd:{level}"),
+        TargetCodec::Gzip(level) => format!("gzip:{level}"),
+        TargetCodec::Uncompressed => "none".to_owned(),
+        TargetCodec::Keep => "keep".to_owned(),
+        TargetCodec::Json(json) => json.to_string(),
+    }
+}
+
+/// Parses `blosc:zstd:3:bitshuffle:512KiB`, `zstd:3`, `gzip:5`, `none`, `keep`, or JSON as in metadata.
 pub(crate) fn parse(text: &str) -> Result<TargetCodec, String> {
     if text.trim_start().starts_with(['{', '[']) {
         return Json::parse(text.as_bytes())
@@ -46,7 +86,15 @@ fn blosc<'a>(parts: &mut impl Iterator<Item = &'a str>) -> Result<TargetCodec, S
             return Err(format!("unknown shuffle `{other}`; there are bitshuffle, shuffle and noshuffle"));
         }
     };
-    Ok(TargetCodec::Blosc { compressor, level, shuffle, block_bytes: 0 })
+    let block_bytes = match parts.next() {
+        None => 0,
+        Some(text) => parse_bytes(text)
+            .ok()
+            .and_then(|bytes| u32::try_from(bytes).ok())
+            .filter(|bytes| (128..1 << 30).contains(bytes))
+            .ok_or_else(|| format!("`{text}` is no size of a block: 256KiB, 1MiB"))?,
+    };
+    Ok(TargetCodec::Blosc { compressor, level, shuffle, block_bytes })
 }
 
 fn level(text: Option<&str>, default: i32, lowest: i32, highest: i32) -> Result<i32, String> {
@@ -68,9 +116,18 @@ mod tests {
     }
 
     #[test]
+    fn texts_are_read_back() {
+        for text in ["blosc:zstd:1:bitshuffle:1048576", "blosc:lz4:5:shuffle", "zstd:-3", "gzip:9", "none", "keep"] {
+            assert_eq!(text_of(&parse(text).unwrap()), text);
+        }
+        assert_eq!(parse("blosc:zstd:1:shuffle:1MiB").unwrap(), parse("blosc:zstd:1:shuffle:1048576").unwrap());
+        assert_eq!(parse_choice("auto").unwrap(), CodecChoice::Auto);
+    }
+
+    #[test]
     fn says_what_is_wrong() {
         for text in
-            ["lz5", "zstd:99", "blosc:snappy", "blosc:zstd:10", "blosc:zstd:3:sideways", "zstd:3:4", "{", ""]
+            ["lz5", "zstd:99", "blosc:snappy", "blosc:zstd:10", "blosc:zstd:3:sideways", "zstd:3:4", "blosc:zstd:3:shuffle:5", "{", ""]
         {
             assert!(parse(text).is_err(), "{text}");
         }

@@ -7,9 +7,10 @@ use clap::Args;
 use zkit_cli::values::parse_bytes;
 use zkit_core::error::{Error, ErrorKind};
 use zkit_core::hierarchy::ArrayNode;
-use zkit_core::metadata::{ArrayMetadata, Layout, TargetCodec, ZarrFormat};
+use zkit_core::metadata::{ArrayMetadata, Layout, ZarrFormat};
 use zkit_core::plan::{Access, CHUNK_TARGET_BYTES, ChunksWish, LayoutWish, ShardsWish};
 
+use crate::codec::CodecChoice;
 use crate::settings::{ArraySettings, Settings};
 
 /// Where new chunks lie.
@@ -60,7 +61,7 @@ pub(crate) struct ArrayTarget {
     /// Where its chunks lie, or as in the source.
     pub(crate) layout: Option<Layout>,
     /// The codec that the settings give it; a `--codec` that was passed wins over it.
-    pub(crate) codec: Option<TargetCodec>,
+    pub(crate) codec: Option<CodecChoice>,
 }
 
 impl LayoutArgs {
@@ -151,6 +152,8 @@ mod tests {
     use clap::Parser;
     use zkit_core::metadata::{Json, Object};
 
+    use zkit_core::metadata::TargetCodec;
+
     use super::*;
 
     #[derive(Parser)]
@@ -200,7 +203,7 @@ mod tests {
         assert_eq!(chunks(&layouts(&[], text), &t2m()), Some(vec![24, 721]));
         let both = layouts(&["--chunks", "time=-1,latitude=32"], text);
         assert_eq!(chunks(&both, &t2m()), Some(vec![8760, 32]));
-        assert_eq!(target(&both, &t2m()).codec, Some(TargetCodec::Zstd(7)));
+        assert_eq!(target(&both, &t2m()).codec, Some(CodecChoice::Given(TargetCodec::Zstd(7))));
         assert_eq!(chunks(&layouts(&["--access", "maps"], text), &t2m()), Some(vec![487, 721]));
         assert_eq!(chunks(&layouts(&["--chunks", "keep"], text), &t2m()), None);
         assert_eq!(target(&layouts(&[], ""), &t2m()), ArrayTarget { layout: None, codec: None });

@@ -8,10 +8,9 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use zkit_cli::values::{ArrayFilter, ArrayGlob, parse_bytes};
 use zkit_core::error::{Error, ErrorKind};
-use zkit_core::metadata::TargetCodec;
 use zkit_core::plan::{Access, ChunksWish, ShardsWish};
 
-use crate::codec;
+use crate::codec::{self, CodecChoice};
 
 /// The file that is read where none is named.
 pub(crate) const DEFAULT_FILE: &str = "zkit.toml";
@@ -30,7 +29,7 @@ pub(crate) struct Settings {
 pub(crate) struct ArraySettings {
     pub(crate) chunks: Option<ChunksWish>,
     pub(crate) shards: Option<ShardsWish>,
-    pub(crate) codec: Option<TargetCodec>,
+    pub(crate) codec: Option<CodecChoice>,
     pub(crate) access: Option<Access>,
     /// Decoded bytes of automatic chunks.
     pub(crate) chunk_size: Option<u64>,
@@ -135,7 +134,7 @@ struct Section {
     #[serde(default, deserialize_with = "parsed")]
     shards: Option<ShardsWish>,
     #[serde(default, deserialize_with = "parsed_codec")]
-    codec: Option<TargetCodec>,
+    codec: Option<CodecChoice>,
     #[serde(default, deserialize_with = "parsed")]
     access: Option<Access>,
     #[serde(default, deserialize_with = "parsed_bytes")]
@@ -154,7 +153,7 @@ struct ArraySection {
     #[serde(default, deserialize_with = "parsed")]
     shards: Option<ShardsWish>,
     #[serde(default, deserialize_with = "parsed_codec")]
-    codec: Option<TargetCodec>,
+    codec: Option<CodecChoice>,
     #[serde(default, deserialize_with = "parsed")]
     access: Option<Access>,
     #[serde(default, deserialize_with = "parsed_bytes")]
@@ -165,8 +164,8 @@ fn parsed<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(from: D) -> Resul
     parsed_by(from, |text| text.parse().map_err(|error: T::Err| format!("found `{text}`: {error}")))
 }
 
-fn parsed_codec<'de, D: Deserializer<'de>>(from: D) -> Result<Option<TargetCodec>, D::Error> {
-    parsed_by(from, codec::parse)
+fn parsed_codec<'de, D: Deserializer<'de>>(from: D) -> Result<Option<CodecChoice>, D::Error> {
+    parsed_by(from, codec::parse_choice)
 }
 
 fn parsed_bytes<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
@@ -186,6 +185,8 @@ fn parsed_by<'de, D: Deserializer<'de>, T>(
 
 #[cfg(test)]
 mod tests {
+    use zkit_core::metadata::TargetCodec;
+
     use super::*;
 
     fn settings(text: &str) -> Settings {
@@ -219,10 +220,10 @@ access = "maps"
     fn the_first_entry_that_matches_wins_over_the_defaults() {
         let settings = settings(TEXT);
         let t2m = settings.wish_for("/t2m_mean");
-        assert_eq!((t2m.chunks, t2m.codec), (Some(ChunksWish::Auto), Some(TargetCodec::Keep)));
+        assert_eq!((t2m.chunks, t2m.codec), (Some(ChunksWish::Auto), Some(CodecChoice::Given(TargetCodec::Keep))));
         assert_eq!((t2m.shards, t2m.access), (Some(ShardsWish::Auto), Some(Access::TimeSeries)));
         let tp = settings.wish_for("/tp");
-        assert_eq!((tp.shards, tp.codec), (Some(ShardsWish::None), Some(TargetCodec::Zstd(3))));
+        assert_eq!((tp.shards, tp.codec), (Some(ShardsWish::None), Some(CodecChoice::Given(TargetCodec::Zstd(3)))));
         // an access alone asks for automatic chunks
         assert_eq!((tp.chunks, tp.access), (Some(ChunksWish::Auto), Some(Access::Maps)));
         let other = settings.wish_for("/group/t2m");

@@ -1,15 +1,11 @@
 //! What each array is to become: its chunks, and the codec that samples of it speak for.
 
 use std::collections::BTreeMap;
-use std::num::NonZeroUsize;
 
 use zkit_cli::Shell;
 use zkit_core::engine::{self, SampleSource};
-use zkit_core::error::{Error, ErrorKind};
 use zkit_core::event::Event;
-use zkit_core::grid;
 use zkit_core::metadata::{Target, TargetCodec};
-use zkit_core::read::ReadContext;
 
 use crate::args::RecompressArgs;
 use crate::codec::CodecChoice;
@@ -20,6 +16,8 @@ use crate::source::{Listed, Source};
 const SAMPLED_ARRAYS: usize = 3;
 /// Decoded bytes of an array below which it is not looked at apart from others of its type.
 const SMALL_ARRAY_BYTES: u64 = 4 << 20;
+/// Threads that read samples.
+const SAMPLE_JOBS: usize = 16;
 /// Bytes that a chunk may decode to for a sample of it.
 const SAMPLE_CHUNK_BYTES: u64 = 1 << 30;
 
@@ -54,7 +52,7 @@ pub(crate) fn choose(
                     let chunk = array.layout.as_ref().map(|layout| layout.chunk_shape.clone());
                     let class = class(listed, chunk.as_deref().unwrap_or(&metadata.chunk_shape()));
                     classes.entry(class).or_default().push((store, position));
-                    TargetCodec::DEFAULT
+                    TargetCodec::fallback()
                 }
             };
             let target = Target { format, codec, checksum: args.checksum.into(), layout: array.layout };
@@ -100,46 +98,22 @@ fn choose_for(
     by_size.sort_by_key(|&(store, position)| {
         std::cmp::Reverse(sources[store].arrays[position].stored.bytes)
     });
-    let mut samples = Vec::new();
-    let mut chunk_bytes = 0;
-    let pool = rayon_pool(args)?;
-    let meter = shell.observer().meter();
+    let mut arrays = Vec::new();
     for &(store, position) in by_size.iter().take(SAMPLED_ARRAYS) {
         let listed = &sources[store].arrays[position];
-        let metadata = &listed.array.metadata;
         let layout = chosen[store][position].target.layout.as_ref();
-        let chunk_shape = layout.map_or_else(|| metadata.chunk_shape(), |layout| layout.chunk_shape.clone());
-        let elements = grid::product(&chunk_shape).unwrap_or(u64::MAX);
-        chunk_bytes = chunk_bytes.max(elements.saturating_mul(metadata.data_type.item_bytes().unwrap_or(1)));
+        let chunk_shape =
+            layout.map_or_else(|| listed.array.metadata.chunk_shape(), |layout| layout.chunk_shape.clone());
         let source = SampleSource {
             store: sources[store].store()?,
             array: &listed.array,
             stored: &listed.stored.chunks,
             chunk_limit: SAMPLE_CHUNK_BYTES.min(memory_bytes),
         };
-        let context = ReadContext { pool: &pool, cancel: shell.cancel(), meter };
-        match engine::sample_array(&source, &chunk_shape, context) {
-            Ok(pieces) => samples.extend(pieces),
-            // what cannot be read or decoded is found, and named, by the copy
-            Err(error) if error.kind() == ErrorKind::Cancelled => return Err(error.into()),
-            Err(error) => tracing::debug!(path = listed.array.path, error = error.one_line(), "not sampled"),
-        }
+        arrays.push((source, chunk_shape));
     }
-    let share = 4usize << 20;
-    let mut bytes = 0;
-    // a little of each array is better than much of one
-    samples.sort_by_key(Vec::len);
-    samples.retain(|sample| {
-        bytes += sample.len();
-        bytes <= share || bytes == sample.len()
-    });
-    let Some(&(store, position)) = by_size.first() else { return Ok((TargetCodec::DEFAULT, String::new())) };
-    let data_type = &sources[store].arrays[position].array.metadata.data_type;
-    let choice = engine::choose_codec(&samples, data_type, chunk_bytes, args.prefer.into());
+    let jobs = args.resources.jobs().get().min(SAMPLE_JOBS);
+    let choice =
+        engine::choose_together(&arrays, args.prefer.into(), jobs, shell.observer(), shell.cancel())?;
     Ok((choice.codec, choice.why))
-}
-
-fn rayon_pool(args: &RecompressArgs) -> Result<engine::Pool, Error> {
-    let jobs = args.resources.jobs().min(NonZeroUsize::new(16).unwrap_or(NonZeroUsize::MIN));
-    engine::pool(jobs.get())
 }

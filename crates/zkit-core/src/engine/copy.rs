@@ -3,7 +3,7 @@
 //! Local sources are read by the worker that decodes. Remote ones are fetched by plain threads that hand whole
 //! units over, so that no worker ever waits for the network.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Instant;
 
@@ -27,6 +27,10 @@ use crate::units::saturating_usize;
 
 /// Threads that fetch units of a remote source; each keeps many requests in flight.
 const FETCHERS: usize = 8;
+/// After so many bytes written the free space is looked at again.
+const SPACE_CHECK_BYTES: u64 = 1 << 30;
+/// With less free space a run stops before the disk is full to the last byte.
+const SPACE_LEAST_BYTES: u64 = 64 << 20;
 
 /// Where the arrays of one store of a plan come from and go to.
 pub struct Endpoint<'a> {
@@ -73,8 +77,8 @@ pub struct RunOptions {
 
 /// Runs every unit of a plan, writing chunks; metadata is the caller's to write afterwards.
 ///
-/// `finished` is called on this thread with each store's number as soon as all its chunks are written, while others
-/// are worked on. The first failure stops the run and is returned; a chunk that was listed and is gone is a failure.
+/// `finished` is called on this thread with each store's number, and the chunks skipped so far, as soon as all its
+/// chunks are written, while others are worked on. The first failure stops the run and is returned; a chunk that was listed and is gone is a failure.
 /// Returns the chunks that were skipped.
 pub fn run_copy(
     plan: &CopyPlan,
@@ -82,7 +86,7 @@ pub fn run_copy(
     options: RunOptions,
     observer: &dyn Observer,
     cancel: &Cancel,
-    finished: &mut dyn FnMut(usize) -> Result<()>,
+    finished: &mut dyn FnMut(usize, &[CorruptChunk]) -> Result<()>,
 ) -> Result<Vec<CorruptChunk>> {
     let meter = observer.meter();
     meter.arrays_total.add(plan.arrays.len() as u64);
@@ -118,6 +122,7 @@ pub fn run_copy(
         pool: &pool,
         remote,
         options,
+        written_bytes: AtomicU64::new(0),
         stop: AtomicBool::new(false),
         failure: Mutex::new(None),
         corrupt: Mutex::new(Vec::new()),
@@ -139,7 +144,8 @@ pub fn run_copy(
             match message {
                 Message::End => break,
                 Message::StoreDone(store) if !run.stop.load(Ordering::Relaxed) => {
-                    finished(store).unwrap_or_else(|error| run.fail(error));
+                    let corrupt = run.corrupt.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                    finished(store, &corrupt).unwrap_or_else(|error| run.fail(error));
                 }
                 Message::StoreDone(_) => {}
             }
@@ -223,6 +229,7 @@ pub(super) struct Run<'a> {
     pub(super) pool: &'a rayon::ThreadPool,
     remote: bool,
     options: RunOptions,
+    written_bytes: AtomicU64,
     stop: AtomicBool,
     failure: Mutex<Option<Error>>,
     corrupt: Mutex<Vec<CorruptChunk>>,
@@ -674,6 +681,10 @@ impl<'a> Run<'a> {
         self.meter.write_time.add_time(started.elapsed());
         self.meter.bytes_written.add(bytes.len() as u64);
         self.meter.objects_written.add(1);
+        let before = self.written_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        if before / SPACE_CHECK_BYTES != (before + bytes.len() as u64) / SPACE_CHECK_BYTES {
+            copy.writer.check_space(SPACE_LEAST_BYTES)?;
+        }
         Ok(())
     }
 

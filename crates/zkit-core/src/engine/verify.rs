@@ -8,7 +8,7 @@ use super::lanes::{self, Footprint, Resources};
 use super::windows::{Window, all, sample};
 use crate::cancel::Cancel;
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::Observer;
+use crate::event::{Meter, Observer};
 use crate::grid::Region;
 use crate::hierarchy::{ArrayNode, Hierarchy};
 use crate::metadata::AbsentChunks;
@@ -92,13 +92,17 @@ pub fn verify(
             tasks.extend(without(window, &skipped, array).into_iter().map(|window| Task { array, window }));
         }
     }
+    // what is read back does not count as read for the copy
+    let meter = Meter::default();
     let results = lanes::run(
         &tasks,
         resources,
         |task| Footprint::whole(chunk_bytes(task.array).max(task.window.bytes(task.array))),
         |task, lane| {
-            let context = ReadContext { pool: lane.pool, cancel, meter: observer.meter() };
-            compare(proof, target, task, resources.memory_bytes, context)
+            let context = ReadContext { pool: lane.pool, cancel, meter: &meter };
+            let compared = compare(proof, target, task, resources.memory_bytes, context);
+            observer.meter().bytes_verified.add(*compared.as_ref().unwrap_or(&0));
+            compared
         },
     )?;
     let bytes = results.into_iter().sum::<Result<u64>>()?;

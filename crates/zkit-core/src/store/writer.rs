@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::units::Bytes;
 
 /// A directory into which objects are put, each once unless it is replaced; safe to share between threads.
 #[derive(Debug)]
@@ -60,6 +61,18 @@ impl LocalWriter {
             }
             Err(_) => self.put(key, bytes),
         }
+    }
+
+    /// Checks that some space is left on the disk.
+    pub fn check_space(&self, least_bytes: u64) -> Result<()> {
+        let Ok(stat) = rustix::fs::fstatvfs(&self.directory) else { return Ok(()) };
+        let free = stat.f_bavail.saturating_mul(stat.f_frsize);
+        if free >= least_bytes {
+            return Ok(());
+        }
+        let message = format!("the disk of {} is nearly full: {} are left", self.root.display(), Bytes(free));
+        Err(Error::new(ErrorKind::Unwritable, message)
+            .with_hint("free some space and pass --resume, or name a destination on a larger disk"))
     }
 
     /// Removes an object, if there is one.

@@ -285,11 +285,11 @@ impl Case {
         let _ = std::fs::remove_dir_all(&target);
         std::fs::create_dir(&target).expect("the folder is ours");
         let writer = LocalWriter::open(&target).expect("it exists");
-        let endpoint = Endpoint { source: source.readable_store().expect("local"), writer: &writer, done: &[] };
+        let endpoint = Endpoint { source: source.readable_store().expect("local"), writer: &writer, journal: None, done: &[], resumed: false };
         let observer = Silent::default();
         let options = RunOptions { memory_bytes: self.memory_bytes.max(1 << 26), on_corrupt: OnCorrupt::Fail };
         let mut finished = Vec::new();
-        run_copy(&plan, &[endpoint], options, &observer, &Cancel::default(), &mut |store| {
+        run_copy(&plan, &[endpoint], options, &observer, &Cancel::default(), &mut |store, _| {
             finished.push(store);
             Ok(())
         })

@@ -48,23 +48,24 @@ pub fn choose_together(
         }
     }
     let most = crate::units::saturating_usize(decoded_bytes) / ARRAY_SHARE;
-    let samples = in_turn(pieces, most.clamp(SAMPLES_LEAST, SAMPLES_MOST));
     let Some((first, _)) = arrays.first() else {
         return Ok(choose_codec(&[], &crate::metadata::DataType::Bool, 0, prefer));
     };
+    let item = first.array.metadata.data_type.item_bytes().unwrap_or(1).max(1);
+    let samples =
+        in_turn(pieces, crate::units::saturating_usize(item), most.clamp(SAMPLES_LEAST, SAMPLES_MOST));
     Ok(choose_codec(&samples, &first.array.metadata.data_type, chunk_bytes, prefer))
 }
 
 /// Takes one piece of each array in turn until there are enough bytes; the last one is cut.
-fn in_turn(pieces: Vec<Vec<Vec<u8>>>, most: usize) -> Vec<Vec<u8>> {
+fn in_turn(pieces: Vec<Vec<Vec<u8>>>, item: usize, most: usize) -> Vec<Vec<u8>> {
     let longest = pieces.iter().map(Vec::len).max().unwrap_or(0);
     let mut left = most;
     let mut taken = Vec::new();
     for turn in 0..longest {
         for array in &pieces {
             let Some(piece) = array.get(turn).filter(|_| left > 0) else { continue };
-            // whole elements of any size
-            let length = piece.len().min((left / 4096).max(1) * 4096);
+            let length = piece.len().min((left / item).max(1) * item);
             taken.push(piece[..length].to_vec());
             left = left.saturating_sub(length);
         }

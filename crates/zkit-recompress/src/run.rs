@@ -1,0 +1,273 @@
+//! Building the copies: beginning or resuming each, running the plan, and publishing each that is complete.
+
+use std::time::Instant;
+
+use zkit_cli::Shell;
+use zkit_core::engine::{
+    self, CorruptChunk, Endpoint, Header, JournalArray, Proof, Resources, RunOptions, Verified, Verify,
+};
+use zkit_core::error::{Error, ErrorKind};
+use zkit_core::event::Event;
+use zkit_core::hierarchy::Hierarchy;
+use zkit_core::location::StoreUrl;
+use zkit_core::metadata::{ArrayMetadata, Json};
+use zkit_core::plan::CopyPlan;
+use zkit_core::publish::{self, Existing, PartialStore, Start, Unfinished};
+use zkit_core::store::StoreOptions;
+
+use crate::args::{RecompressArgs, SourceCheckArg, VerifyArg};
+use crate::codec;
+use crate::layout_args::Layouts;
+use crate::source::Source;
+use crate::targets::Chosen;
+
+/// What has become of the copy of one store before anything runs.
+pub(crate) enum Begun {
+    /// It is to be built, from nothing or from what an earlier run left.
+    Build(Box<PartialStore>),
+    /// An earlier run published it.
+    AlreadyDone,
+}
+
+/// What was written and read back.
+#[derive(Debug, Default)]
+pub(crate) struct Written {
+    pub(crate) verified: Verified,
+    pub(crate) corrupt: Vec<CorruptChunk>,
+    /// Bytes of an earlier run that were read back.
+    pub(crate) checked_bytes: u64,
+    /// Objects of an earlier run that hold.
+    pub(crate) resumed_objects: u64,
+}
+
+/// Returns what a run is about, as its journal says it.
+pub(crate) fn header(args: &RecompressArgs, layouts: &Layouts, source: &Source, chosen: &[Chosen]) -> Header {
+    let mut options = args.canonical();
+    options.extend(layouts.canonical());
+    let objects = match args.source_check {
+        SourceCheckArg::Auto => source.url.local_path().is_some(),
+        SourceCheckArg::Metadata => false,
+        SourceCheckArg::Objects => true,
+    };
+    let arrays = source.arrays.iter().zip(chosen).map(|(listed, chosen)| JournalArray {
+        path: listed.array.path.clone(),
+        fingerprint: if objects { listed.fingerprint } else { 0 },
+        source_document: text_of(ArrayMetadata::documents(&listed.array.metadata)),
+        target_codec: match chosen.why {
+            Some(_) => codec::text_of(&chosen.target.codec),
+            None => String::new(),
+        },
+    });
+    let groups = source.hierarchy.groups.iter().map(|group| {
+        format!("{} {} {}", group.path, Json::Object(group.document.clone()), Json::Object(group.attributes.clone()))
+    });
+    Header {
+        options,
+        source: source.hierarchy.url.clone(),
+        groups: groups.collect::<Vec<_>>().join("\n"),
+        arrays: arrays.collect(),
+    }
+}
+
+fn text_of(documents: Vec<(&'static str, Json)>) -> String {
+    let texts = documents.into_iter().map(|(name, document)| format!("{name} {document}"));
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+/// Makes the partial store of a copy, or goes on with one; then checks what it holds.
+pub(crate) fn begin(
+    args: &RecompressArgs,
+    source: &Source,
+    header: &Header,
+    unfinished: Unfinished,
+    shell: &Shell,
+) -> anyhow::Result<Option<Begun>> {
+    let existing = if args.overwrite { Existing::Replace } else { Existing::Keep };
+    Ok(match PartialStore::create(&source.destination, existing, header, unfinished)? {
+        Start::Build(partial) => Some(Begun::Build(partial)),
+        Start::AlreadyPublished => Some(Begun::AlreadyDone),
+        Start::Exists if is_the_copy(source, header)? => Some(Begun::AlreadyDone),
+        Start::Exists if args.overwrite => {
+            shell.observer().event(Event::Warning("nothing to resume: the copy begins anew".to_owned()));
+            None
+        }
+        Start::Exists => {
+            let message =
+                format!("{} exists, is not the copy that is asked for, and there is nothing to resume", source.destination.display());
+            return Err(Error::new(ErrorKind::Conflict, message)
+                .with_hint("pass --overwrite to replace it, or name another destination")
+                .into());
+        }
+    })
+}
+
+/// Returns whether what is at a destination has the arrays of a source: the copy was made, and published.
+fn is_the_copy(source: &Source, header: &Header) -> Result<bool, Error> {
+    let url = StoreUrl::Local(source.destination.clone());
+    let Ok(copy) = Hierarchy::open(&url, &StoreOptions::default()) else { return Ok(false) };
+    let same = source.arrays.iter().all(|listed| {
+        copy.array(&listed.array.path).is_some_and(|found| {
+            let (is, was) = (&found.metadata, &listed.array.metadata);
+            is.shape() == was.shape() && is.data_type == was.data_type
+        })
+    });
+    Ok(same && header.arrays.len() == copy.arrays.len())
+}
+
+/// Puts the codecs that the first run chose in the place of those to choose.
+pub(crate) fn take_over(chosen: &mut [Chosen], header: &Header) -> Result<(), Error> {
+    for (chosen, array) in chosen.iter_mut().zip(&header.arrays) {
+        if array.target_codec.is_empty() {
+            continue;
+        }
+        chosen.target.codec = codec::parse(&array.target_codec).map_err(|message| {
+            Error::new(ErrorKind::Corrupt, format!("the journal names a codec for `{}`: {message}", array.path))
+        })?;
+        chosen.why = Some(format!("{}: as the run that is resumed chose", array.target_codec));
+    }
+    Ok(())
+}
+
+/// What a run works with.
+pub(crate) struct Run<'a> {
+    pub(crate) args: &'a RecompressArgs,
+    pub(crate) sources: &'a [Source],
+    pub(crate) plan: &'a CopyPlan,
+    pub(crate) resources: Resources,
+    pub(crate) shell: &'a Shell,
+}
+
+impl Run<'_> {
+    /// Runs the plan and publishes every store that is complete.
+    pub(crate) fn write(&self, partials: Vec<PartialStore>) -> anyhow::Result<Written> {
+        let observer = self.shell.observer();
+        let mut written = Written::default();
+        let mut partials: Vec<Option<PartialStore>> = partials.into_iter().map(Some).collect();
+        for (store, partial) in partials.iter_mut().flatten().enumerate() {
+            self.check(store, partial, &mut written)?;
+        }
+        observer.event(Event::Phase("copying"));
+        let result = self.copy(&mut partials, &mut written);
+        if result.is_err() && partials.iter().flatten().any(PartialStore::is_worth_resuming) {
+            self.shell.hint("what is done is kept: run the same command with --resume to go on");
+        }
+        written.corrupt = result?;
+        Ok(written)
+    }
+
+    /// Reads back what an earlier run left.
+    fn check(&self, store: usize, partial: &mut PartialStore, written: &mut Written) -> anyhow::Result<()> {
+        if !partial.is_resumed() {
+            return Ok(());
+        }
+        self.shell.observer().event(Event::Phase("checking"));
+        let arrays: Vec<_> = self.plan.arrays.iter().filter(|array| array.store == store).collect();
+        let key_of = |array: u32, position: u64| {
+            let mut key = String::new();
+            if let Some(array) = arrays.get(array as usize) {
+                array.target.chunk_key(&array.target.metadata.grid.index_at(position), &mut key);
+            }
+            key
+        };
+        let checked = partial.check(&key_of, self.resources.jobs, self.shell.cancel())?;
+        written.checked_bytes += checked.bytes_read;
+        written.resumed_objects += checked.done.iter().map(zkit_core::grid::ChunkSet::len).sum::<u64>();
+        let damaged: u64 = checked.damaged.iter().map(zkit_core::grid::ChunkSet::len).sum();
+        if damaged > 0 {
+            let what = zkit_report::format::counted(damaged, "object", "objects");
+            self.shell.observer().event(Event::Warning(format!("{what} of the earlier run changed since: written anew")));
+        }
+        Ok(())
+    }
+
+    fn copy(
+        &self,
+        partials: &mut [Option<PartialStore>],
+        written: &mut Written,
+    ) -> anyhow::Result<Vec<CorruptChunk>> {
+        let writers: Vec<_> = partials
+            .iter()
+            .flatten()
+            .map(|partial| (partial.writer().try_clone(), partial.done().to_vec(), partial.is_resumed()))
+            .collect();
+        let journals: Vec<_> = partials.iter().flatten().map(|partial| partial.journal().try_clone()).collect();
+        let mut endpoints = Vec::with_capacity(self.sources.len());
+        let mut opened = Vec::with_capacity(writers.len());
+        for ((writer, done, resumed), journal) in writers.into_iter().zip(journals) {
+            opened.push((writer?, done, resumed, journal?));
+        }
+        for (source, (writer, done, resumed, journal)) in self.sources.iter().zip(&opened) {
+            endpoints.push(Endpoint {
+                source: source.store()?,
+                writer,
+                journal: Some(journal),
+                done,
+                resumed: *resumed,
+            });
+        }
+        let options =
+            RunOptions { memory_bytes: self.resources.memory_bytes, on_corrupt: self.args.on_corrupt.into() };
+        let mut finished = |store: usize, corrupt: &[CorruptChunk]| {
+            let Some(partial) = partials[store].take() else { return Ok(()) };
+            let verified = match self.complete(store, &partial, corrupt) {
+                Ok(verified) => verified,
+                Err(error) => {
+                    partials[store] = Some(partial);
+                    return Err(error);
+                }
+            };
+            written.verified.regions += verified.regions;
+            written.verified.bytes += verified.bytes;
+            self.shell.observer().event(Event::Phase("publishing"));
+            partial.commit()?;
+            if self.sources.len() > 1 {
+                self.shell.observer().event(Event::Phase("copying"));
+            }
+            Ok(())
+        };
+        Ok(engine::run_copy(
+            self.plan,
+            &endpoints,
+            options,
+            self.shell.observer(),
+            self.shell.cancel(),
+            &mut finished,
+        )?)
+    }
+
+    /// Writes the metadata of a store whose chunks are all written, and proves the copy.
+    fn complete(&self, store: usize, partial: &PartialStore, corrupt: &[CorruptChunk]) -> Result<Verified, Error> {
+        let source = &self.sources[store];
+        let meter = self.shell.observer().meter();
+        let documents =
+            publish::metadata_documents(self.plan, store, &source.hierarchy, self.args.consolidate.into());
+        for (key, document) in documents {
+            let text = document.to_pretty();
+            partial.writer().replace(&key, text.as_bytes())?;
+            meter.objects_written.add(1);
+            meter.bytes_written.add(text.len() as u64);
+        }
+        let verified = self.verify(store, partial, corrupt)?;
+        self.shell.cancel().check()?;
+        Ok(verified)
+    }
+
+    fn verify(&self, store: usize, partial: &PartialStore, corrupt: &[CorruptChunk]) -> Result<Verified, Error> {
+        if self.args.verify == VerifyArg::None {
+            return Ok(Verified::default());
+        }
+        let observer = self.shell.observer();
+        observer.event(Event::Phase("verifying"));
+        let started = Instant::now();
+        let url = StoreUrl::Local(partial.writer().root().to_owned());
+        let copy = Hierarchy::open(&url, &StoreOptions::default())?;
+        // while other stores are copied, these have the memory
+        let share = if self.sources.len() > 1 { 4 } else { 1 };
+        let resources = Resources { memory_bytes: self.resources.memory_bytes / share, ..self.resources };
+        let proof =
+            Proof { plan: self.plan, store, source: self.sources[store].store()?, copy: &copy, corrupt };
+        let verified = engine::verify(proof, Verify::from(self.args.verify), resources, observer, self.shell.cancel())?;
+        observer.meter().verify_time.add_time(started.elapsed());
+        Ok(verified)
+    }
+}
