@@ -114,7 +114,7 @@ pub fn choose_codec(samples: &[Vec<u8>], data_type: &DataType, chunk_bytes: u64,
     }
     let largest_sample = samples.iter().map(Vec::len).max().unwrap_or(0) as u64;
     let blocks = block_sizes(&words, chunk_bytes, largest_sample);
-    let mut bench = Bench::new(samples);
+    let mut bench = Bench::new(samples, words.group_bytes());
     let trials = search(&words, &blocks, prefer, &mut |candidate| bench.measure(candidate));
     let best = score::best(&trials, trials.first(), prefer).unwrap_or(0);
     let Some(trial) = trials.get(best) else {
@@ -143,6 +143,11 @@ impl Words {
             _ => &[BloscShuffle::Bit, BloscShuffle::Byte, BloscShuffle::None],
         };
         Self { bytes, likely, shuffles }
+    }
+
+    /// Returns the bytes of which bit shuffle takes whole multiples.
+    fn group_bytes(&self) -> u64 {
+        u64::from(self.bytes) * 8
     }
 
     fn reference(&self, shuffle: BloscShuffle) -> Candidate {
@@ -180,8 +185,9 @@ impl Candidate {
 
 /// Returns the block sizes to try, the one to begin with first.
 ///
-/// Bit shuffle leaves blocks as they are that do not hold a multiple of 8 words. Larger blocks than the samples fill
-/// would measure nothing.
+/// Bit shuffle leaves a block as it is that does not hold a multiple of 8 words, as mostly the last one of a chunk does
+/// not. So a chunk is cut into even blocks of such multiples, which leave a few words to the last one. Larger blocks
+/// than the samples fill would measure nothing.
 fn block_sizes(words: &Words, chunk_bytes: u64, largest_sample: u64) -> Vec<u32> {
     let fits = |block: u32| {
         let block = u64::from(block);
@@ -189,13 +195,16 @@ fn block_sizes(words: &Words, chunk_bytes: u64, largest_sample: u64) -> Vec<u32>
             || chunk_bytes.div_ceil(block) >= BLOCKS_LEAST && largest_sample > block / 2
     };
     let others = BLOCK_BYTES.into_iter().filter(|&block| block != SMALL_BLOCK_BYTES);
-    let step = u32::from(words.bytes) * 8;
-    [SMALL_BLOCK_BYTES]
-        .into_iter()
-        .chain(others)
-        .filter(|&block| fits(block))
-        .map(|block| block - block % step)
-        .collect()
+    let candidates = [SMALL_BLOCK_BYTES].into_iter().chain(others).filter(|&block| fits(block));
+    candidates.map(|block| even_block(words, chunk_bytes, block)).collect()
+}
+
+/// Returns the size of even blocks of at most `block_most` bytes, in multiples of 8 words.
+fn even_block(words: &Words, chunk_bytes: u64, block_most: u32) -> u32 {
+    let blocks = chunk_bytes.div_ceil(u64::from(block_most)).max(1);
+    let even = chunk_bytes / blocks;
+    let even = even - even % words.group_bytes();
+    u32::try_from(even).ok().filter(|&even| even > 0).unwrap_or(block_most)
 }
 
 /// Tries the reference, no compression, and then what promises to be better; what a step finds out, the next one keeps.

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use super::{Candidate, Trial};
 use crate::codec::{Chain, CodecError, Scratch};
 use crate::metadata::{DataType, TargetCodec};
+use crate::units::saturating_usize;
 
 /// Runs of trials that take not long, of which the fastest counts: the first one also grows buffers and warms caches.
 const RUNS_LEAST: usize = 2;
@@ -21,7 +22,7 @@ const TIME_ENOUGH: Duration = Duration::from_millis(12);
 
 /// Samples, and the buffers that trials share.
 pub(super) struct Bench<'a> {
-    samples: &'a [Vec<u8>],
+    samples: Vec<&'a [u8]>,
     sampled_bytes: usize,
     scratch: Scratch,
     encoded: Vec<Vec<u8>>,
@@ -29,14 +30,22 @@ pub(super) struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    pub(super) fn new(samples: &'a [Vec<u8>]) -> Self {
-        let largest = samples.iter().map(Vec::len).max().unwrap_or(0);
+    /// Takes samples, cut to multiples of `group_bytes` (where they are larger): the end of a sample is not that of a
+    /// chunk, whose last few words no bit shuffle moves.
+    pub(super) fn new(samples: &'a [Vec<u8>], group_bytes: u64) -> Self {
+        let group = saturating_usize(group_bytes).max(1);
+        let cut = |sample: &'a Vec<u8>| match sample.len() {
+            len if len < group => sample.as_slice(),
+            len => &sample[..len - len % group],
+        };
+        let samples: Vec<&[u8]> = samples.iter().map(cut).collect();
+        let largest = samples.iter().map(|sample| sample.len()).max().unwrap_or(0);
         Self {
-            samples,
-            sampled_bytes: samples.iter().map(Vec::len).sum(),
+            sampled_bytes: samples.iter().map(|sample| sample.len()).sum(),
             scratch: Scratch::new(),
             encoded: vec![Vec::new(); samples.len()],
             decoded: vec![0; largest],
+            samples,
         }
     }
 
@@ -79,12 +88,12 @@ impl<'a> Bench<'a> {
 
     fn run(&mut self, chains: &[Chain]) -> Result<Times, CodecError> {
         let started = Instant::now();
-        for ((chain, sample), encoded) in chains.iter().zip(self.samples).zip(&mut self.encoded) {
+        for ((chain, sample), encoded) in chains.iter().zip(&self.samples).zip(&mut self.encoded) {
             chain.encode(&mut self.scratch, sample, encoded)?;
         }
         let encode = started.elapsed();
         let started = Instant::now();
-        for ((chain, sample), encoded) in chains.iter().zip(self.samples).zip(&self.encoded) {
+        for ((chain, sample), encoded) in chains.iter().zip(&self.samples).zip(&self.encoded) {
             chain.decode_into(&mut self.scratch, encoded, &mut self.decoded[..sample.len()])?;
             black_box(&self.decoded);
         }

@@ -98,12 +98,25 @@ fn blocks_leave_readers_several_of_them() {
     let kib = |chunk_bytes, sample| -> Vec<u32> {
         block_sizes(&words, chunk_bytes, sample).into_iter().map(|bytes| bytes >> 10).collect()
     };
-    assert_eq!(kib(721 * 1440 * 4, 4 << 20), [256, 128, 512, 1024]);
+    assert_eq!(kib(4 << 20, 4 << 20), [256, 128, 512, 1024]);
+    assert_eq!(kib(721 * 1440 * 4, 4 << 20), [253, 126, 506, 1013]);
     assert_eq!(kib(2 << 20, 2 << 20), [256, 128, 512]);
-    assert_eq!(kib(100 << 10, 100 << 10), [256]);
+    assert_eq!(kib(100 << 10, 100 << 10), [100]);
     assert_eq!(kib(4 << 20, 300 << 10), [256, 128, 512]);
-    let record = Words { bytes: 12, ..words };
-    assert!(block_sizes(&record, 4 << 20, 4 << 20).iter().all(|bytes| bytes % 96 == 0));
+    assert_eq!(kib(0, 0), [256]);
+}
+
+#[test]
+fn blocks_leave_a_few_words_without_bit_shuffle() {
+    for (bytes, items) in [(4, 721 * 1441), (12, 500_001), (2, 361 * 719), (8, 3)] {
+        let words = Words { bytes, ..Words::of(&FLOAT) };
+        let chunk_bytes = u64::from(bytes) * items;
+        for block in block_sizes(&words, chunk_bytes, chunk_bytes).into_iter().map(u64::from) {
+            assert_eq!(block % words.group_bytes(), 0);
+            let blocks = chunk_bytes / block;
+            assert!(chunk_bytes < block || chunk_bytes % block < words.group_bytes() * blocks);
+        }
+    }
 }
 
 #[test]
