@@ -127,6 +127,11 @@ impl FromStr for ArrayGlob {
 }
 
 impl ArrayGlob {
+    /// Returns the pattern.
+    pub fn as_str(&self) -> &str {
+        self.0.glob().glob()
+    }
+
     /// Returns whether the pattern takes the node at `path`, or a group that the node lies in.
     fn takes(&self, path: &str) -> bool {
         let mut node = path.trim_start_matches('/');

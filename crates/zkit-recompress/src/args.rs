@@ -190,7 +190,7 @@ impl RecompressArgs {
             ("--skip-broken".to_owned(), self.skip_broken.to_string()),
         ];
         let globs = |globs: &[zkit_cli::values::ArrayGlob]| {
-            globs.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+            globs.iter().map(|glob| glob.as_str().to_owned()).collect::<Vec<_>>().join(" ")
         };
         options.push(("--include".to_owned(), globs(&self.select.include)));
         options.push(("--exclude".to_owned(), globs(&self.select.exclude)));

@@ -80,6 +80,17 @@ impl LayoutArgs {
 }
 
 impl Layouts {
+    /// Returns the arguments and settings that decide where chunks lie, in canonical form.
+    pub(crate) fn canonical(&self) -> Vec<(String, String)> {
+        vec![
+            ("--chunks".to_owned(), format!("{:?}", self.arguments.chunks)),
+            ("--shards".to_owned(), format!("{:?}", self.arguments.shards)),
+            ("--access".to_owned(), format!("{:?}", self.arguments.access)),
+            ("--chunk-size".to_owned(), format!("{:?}", self.arguments.chunk_size)),
+            ("--config".to_owned(), format!("{:?}", self.settings)),
+        ]
+    }
+
     /// Refuses dimensions that no array of the store has: they are mistyped.
     pub(crate) fn check_dimensions(&self, arrays: &[ArrayNode]) -> Result<(), Error> {
         let Some(message) =

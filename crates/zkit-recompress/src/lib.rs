@@ -1,125 +1,31 @@
-//! `zkit recompress`: a copy of a whole store with another codec or format, proven equal.
+//! `zkit recompress`: copies of whole stores with other chunks, another codec or format, proven equal.
 
+mod args;
 mod codec;
-#[cfg_attr(not(test), expect(dead_code, reason = "the plan of a copy takes one layout an array next"))]
+mod dry_run;
 mod layout_args;
 mod output;
+mod run;
 mod settings;
+mod source;
+mod targets;
 
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use clap::{Args, ValueEnum};
-use zkit_cli::args::{ResourceArgs, SelectArgs, StoreArgs};
 use zkit_cli::{Command, Exit, Shell};
-use zkit_core::engine::{self, Estimate, Resources, SurveyDepth, Verified};
+use zkit_core::engine::{self, Resources};
 use zkit_core::error::{Error, ErrorKind};
 use zkit_core::event::Event;
-use zkit_core::hierarchy::Hierarchy;
-use zkit_core::location::StoreUrl;
-use zkit_core::metadata::{ChecksumChoice, Target, TargetCodec, ZarrFormat};
-use zkit_core::plan::{self, CopyPlan, Stored, Wish};
-use zkit_core::publish::{self, Consolidate, Existing, PartialStore};
-use zkit_core::store::{LocalWriter, Store, StoreOptions};
+use zkit_core::plan::{self, CopyPlan, SourceKind, Wanted, WantedStore, Wish};
+use zkit_core::publish::{self, PartialStore, Unfinished};
+use zkit_core::store::Store;
 use zkit_core::units::Bytes;
 
-/// Copies a whole store with another codec or Zarr format, and proves the copy.
-///
-/// Groups, arrays, coordinates, attributes, dimension names and consolidated metadata are kept; so are chunk shapes,
-/// but that shards become plain chunks in Zarr v2. The copy appears at its destination at once, when all of it is
-/// written and checked. Arrays that cannot be encoded anew are copied byte for byte and named.
-#[derive(Debug, Args)]
-pub struct RecompressArgs {
-    /// Path or URL of the store to copy.
-    source: StoreUrl,
-
-    /// Path of the copy; it must not exist.
-    destination: StoreUrl,
-
-    /// Codec: blosc:COMPRESSOR:LEVEL:SHUFFLE, zstd:LEVEL, gzip:LEVEL, none, keep, or JSON as in Zarr metadata.
-    ///
-    /// COMPRESSOR is zstd, lz4 or zlib; SHUFFLE is bitshuffle, shuffle or noshuffle.
-    #[arg(long, default_value = "blosc:zstd:3:bitshuffle", value_parser = codec::parse)]
-    codec: TargetCodec,
-
-    /// Zarr format of the copy.
-    #[arg(long, value_enum, default_value_t = FormatArg::Keep)]
-    zarr_format: FormatArg,
-
-    /// Checksums of chunks: crc32c in v3, in zstd frames of v2, or none.
-    #[arg(long, value_enum, default_value_t = ChecksumArg::Auto)]
-    checksum: ChecksumArg,
-
-    /// Consolidated metadata: as the source has it, always, or never.
-    #[arg(long, value_enum, default_value_t = ConsolidateArg::Auto)]
-    consolidate: ConsolidateArg,
-
-    /// How much of the copy is read back and compared: nothing, one chunk in a hundred, or everything.
-    #[arg(long, value_enum, default_value_t = VerifyArg::Sample)]
-    verify: VerifyArg,
-
-    /// Print the plan and what it costs, and write nothing.
-    #[arg(long)]
-    dry_run: bool,
-
-    /// Replace a store that is already at the destination, once the copy is complete.
-    #[arg(long)]
-    overwrite: bool,
-
-    /// Do not ask before replacing.
-    #[arg(long)]
-    yes: bool,
-
-    /// Leave out nodes whose metadata is broken, instead of refusing the store.
-    #[arg(long)]
-    skip_broken: bool,
-
-    #[command(flatten)]
-    select: SelectArgs,
-    #[command(flatten)]
-    resources: ResourceArgs,
-    #[command(flatten)]
-    access: StoreArgs,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum FormatArg {
-    Keep,
-    #[value(name = "2")]
-    V2,
-    #[value(name = "3")]
-    V3,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum ChecksumArg {
-    Auto,
-    None,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum ConsolidateArg {
-    Auto,
-    Always,
-    Never,
-}
-
-impl From<ConsolidateArg> for Consolidate {
-    fn from(argument: ConsolidateArg) -> Self {
-        match argument {
-            ConsolidateArg::Auto => Self::Auto,
-            ConsolidateArg::Always => Self::Always,
-            ConsolidateArg::Never => Self::Never,
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum VerifyArg {
-    None,
-    Sample,
-    Full,
-}
+pub use self::args::RecompressArgs;
+use self::layout_args::Layouts;
+use self::run::{Begun, Run, Written};
+use self::source::Source;
+use self::targets::Chosen;
 
 /// The command.
 #[derive(Debug)]
@@ -130,8 +36,10 @@ struct Done {
     plan_time: Duration,
     total_time: Duration,
     written: Written,
-    /// Requests to a remote source, and how many of them were tried again.
+    /// Requests to remote sources, and how many of them were tried again.
     requests: (u64, u64),
+    /// Destinations that an earlier run had published.
+    already_done: Vec<String>,
 }
 
 impl Command for Recompress {
@@ -142,228 +50,183 @@ impl Command for Recompress {
         let started = Instant::now();
         shell.stop_after(args.resources.deadline);
         shell.watch_stalls(args.access.stall_timeout);
-        let destination = destination(args)?;
-        let observer = shell.observer();
-        observer.event(Event::Phase("planning"));
-        let source = Hierarchy::open(&args.source, &args.access.store_options(shell.environment()))?;
-        let store = source.readable_store()?;
+        let jobs = args.jobs()?;
+        let layouts = args.layout.layouts()?;
+        shell.observer().event(Event::Phase("planning"));
+        let mut sources =
+            jobs.into_iter().map(|job| Source::open(args, job, shell)).collect::<anyhow::Result<Vec<_>>>()?;
+        let nodes: Vec<_> =
+            sources.iter().flat_map(|source| source.arrays.iter().map(|listed| listed.array.clone())).collect();
+        layouts.check_dimensions(&nodes)?;
         let resources = Resources {
             memory_bytes: args.resources.memory_budget().bytes,
             jobs: args.resources.jobs().get(),
         };
-        let plan = make_plan(args, &source, store, resources, shell)?;
-        if args.dry_run {
-            let costs = Costs {
-                absent_bytes: engine::absent_bytes(&plan)?,
-                free_bytes: publish::free_bytes(&destination),
-                estimate: engine::estimate_copy(&plan, store, shell.cancel())?,
-            };
-            output::emit_plan(shell, args, &source, &plan, &costs)?;
+        let mut resumed = resume(args, &layouts, &mut sources, shell)?;
+        if sources.is_empty() {
+            output::emit_already_done(shell, args, &resumed.already_done)?;
             return Ok(Exit::Done);
         }
-        let existing = confirm_overwrite(args, &destination, shell)?;
-        check_space(args, &destination, &plan)?;
+        let mut chosen = targets::choose(args, &layouts, &sources, resources.memory_bytes, shell)?;
+        for (chosen, partial) in chosen.iter_mut().zip(&resumed.partials) {
+            if let Some(partial) = partial {
+                run::take_over(chosen, partial.header())?;
+            }
+        }
+        let plan = make_plan(args, &sources, &chosen, resources)?;
+        if args.dry_run {
+            let costs = dry_run::costs(args, &sources, &plan, shell)?;
+            output::emit_plan(shell, args, &sources, &chosen, &plan, &costs)?;
+            return Ok(Exit::Done);
+        }
+        confirm_overwrite(args, &sources, shell)?;
+        check_space(args, &sources, &plan)?;
+        let mut partials = Vec::with_capacity(sources.len());
+        for ((source, chosen), partial) in sources.iter().zip(&chosen).zip(std::mem::take(&mut resumed.partials)) {
+            partials.push(match partial {
+                Some(partial) => partial,
+                None => match begin(args, &layouts, source, chosen, shell)? {
+                    Begun::Build(partial) => *partial,
+                    Begun::AlreadyDone => return Err(raced(source).into()),
+                },
+            });
+        }
         let plan_time = started.elapsed();
-        let job = Job { args, source: &source, store, plan: &plan, resources, shell };
-        let written = job.write(PartialStore::create(&destination, existing)?)?;
-        let done = Done { plan_time, total_time: started.elapsed(), written, requests: store.requests() };
-        output::emit_done(shell, args, &source, &plan, &done)?;
-        Ok(Exit::Done)
+        let run = Run { args, sources: &sources, plan: &plan, resources, shell };
+        let written = run.write(partials)?;
+        let requests = sources.iter().filter_map(|source| source.store().ok()).map(Store::requests);
+        let done = Done {
+            plan_time,
+            total_time: started.elapsed(),
+            written,
+            requests: requests.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1)),
+            already_done: resumed.already_done,
+        };
+        output::emit_done(shell, args, &sources, &chosen, &plan, &done)?;
+        Ok(if done.written.corrupt.is_empty() { Exit::Done } else { Exit::Findings })
     }
 }
 
-/// Returns the directory that the copy is to be, apart from its source.
-fn destination(args: &RecompressArgs) -> Result<PathBuf, Error> {
-    let Some(path) = args.destination.local_path() else {
-        let message =
-            format!("could not write to {}: copies are written to local directories", args.destination);
-        return Err(Error::new(ErrorKind::Unsupported, message)
-            .with_hint("name a local directory, and upload it with the tools of your cloud"));
+/// What earlier runs left.
+struct Resumed {
+    /// The partial stores that are gone on with, one for each source that is left.
+    partials: Vec<Option<PartialStore>>,
+    /// Destinations that an earlier run had published.
+    already_done: Vec<String>,
+}
+
+/// Goes on with what earlier runs left, with --resume; takes sources away whose copies are published.
+fn resume(
+    args: &RecompressArgs,
+    layouts: &Layouts,
+    sources: &mut Vec<Source>,
+    shell: &Shell,
+) -> anyhow::Result<Resumed> {
+    let mut resumed = Resumed { partials: Vec::new(), already_done: Vec::new() };
+    let resumes = args.unfinished() == Unfinished::Resume && !args.dry_run;
+    let mut left = Vec::with_capacity(sources.len());
+    for source in std::mem::take(sources) {
+        let traces = publish::has_traces(&source.destination) || source.destination.exists();
+        let begun = match resumes && traces {
+            true => run::begin(args, &source, &run::header(args, layouts, &source, &[]), Unfinished::Resume, shell)?,
+            false => None,
+        };
+        match begun {
+            Some(Begun::AlreadyDone) => resumed.already_done.push(source.destination.display().to_string()),
+            Some(Begun::Build(partial)) => {
+                resumed.partials.push(Some(*partial));
+                left.push(source);
+            }
+            None => {
+                resumed.partials.push(None);
+                left.push(source);
+            }
+        }
+    }
+    *sources = left;
+    Ok(resumed)
+}
+
+fn begin(
+    args: &RecompressArgs,
+    layouts: &Layouts,
+    source: &Source,
+    chosen: &[Chosen],
+    shell: &Shell,
+) -> anyhow::Result<Begun> {
+    let header = run::header(args, layouts, source, chosen);
+    let unfinished = match args.unfinished() {
+        // there was nothing to go on with
+        Unfinished::Resume => Unfinished::Refuse,
+        other => other,
     };
-    publish::check_apart(&args.source, path)?;
-    Ok(path.to_owned())
+    run::begin(args, source, &header, unfinished, shell)?.ok_or_else(|| raced(source).into())
+}
+
+fn raced(source: &Source) -> Error {
+    let message = format!("another run published {} at this moment", source.destination.display());
+    Error::new(ErrorKind::Conflict, message).with_hint("look at what it made before you replace it")
 }
 
 fn make_plan(
     args: &RecompressArgs,
-    source: &Hierarchy,
-    store: &Store,
+    sources: &[Source],
+    chosen: &[Vec<Chosen>],
     resources: Resources,
-    shell: &Shell,
 ) -> anyhow::Result<CopyPlan> {
-    let filter = args.select.filter();
-    let broken: Vec<_> =
-        source.broken_nodes().into_iter().filter(|defect| filter.takes(&defect.path)).collect();
-    if let (Some(first), false) = (broken.first(), args.skip_broken) {
-        let message = format!(
-            "{} of {} cannot be copied, first `{}`: {}",
-            zkit_report::format::counted(broken.len() as u64, "node", "nodes"),
-            source.url,
-            first.path,
-            first.message
-        );
-        let kind = if source.unreadable { ErrorKind::Unreadable } else { ErrorKind::Corrupt };
-        return Err(Error::new(kind, message)
-            .with_hint("mend or --exclude them, or pass --skip-broken to leave them out")
-            .into());
-    }
-    for defect in broken {
-        shell.observer().event(Event::Warning(format!("left out: `{}`: {}", defect.path, defect.message)));
-    }
-    let arrays = args.select.take(source.arrays.iter().collect())?;
-    let surveys = engine::survey(
-        store,
-        &arrays,
-        SurveyDepth::Listing { sample_most: 0 },
-        shell.observer(),
-        shell.cancel(),
-    )?;
-    let mut listed = Vec::with_capacity(arrays.len());
-    for (array, survey) in arrays.into_iter().zip(surveys) {
-        let Some(listing) = survey.listing else {
-            let what =
-                survey.defects.first().map_or_else(String::new, |defect| format!(": {}", defect.message));
-            return Err(Error::new(
-                ErrorKind::Unreadable,
-                format!("could not list the chunks of `{}`{what}", array.path),
-            )
-            .into());
-        };
-        let largest_bytes = listing.sizes.range().map_or(0, |(_, largest)| largest);
-        listed.push((
-            array.clone(),
-            Stored { chunks: listing.stored, bytes: listing.bytes_stored, largest_bytes },
-        ));
-    }
-    let target = Target {
-        format: match args.zarr_format {
-            FormatArg::Keep => None,
-            FormatArg::V2 => Some(ZarrFormat::V2),
-            FormatArg::V3 => Some(ZarrFormat::V3),
-        },
-        codec: args.codec.clone(),
-        checksum: match args.checksum {
-            ChecksumArg::Auto => ChecksumChoice::Auto,
-            ChecksumArg::None => ChecksumChoice::None,
-        },
-        layout: None,
+    let wanted = sources.iter().zip(chosen).map(|(source, chosen)| WantedStore {
+        groups: source.hierarchy.groups.clone(),
+        arrays: source
+            .arrays
+            .iter()
+            .zip(chosen)
+            .map(|(listed, chosen)| Wanted {
+                array: listed.array.clone(),
+                stored: listed.stored.clone(),
+                target: chosen.target.clone(),
+            })
+            .collect(),
+    });
+    let remote = sources.iter().any(|source| source.url.local_path().is_none());
+    let wish = Wish {
+        format: args.zarr_format.format(),
+        memory_bytes: resources.memory_bytes,
+        jobs: resources.jobs,
+        source: if remote { SourceKind::Remote } else { SourceKind::Local },
     };
-    let wish = Wish { target, memory_bytes: resources.memory_bytes, jobs: resources.jobs };
-    Ok(plan::plan_copy(source.groups.clone(), listed, &wish)?)
+    Ok(plan::plan_copy(wanted.collect(), &wish)?)
 }
 
-fn confirm_overwrite(args: &RecompressArgs, destination: &Path, shell: &Shell) -> anyhow::Result<Existing> {
-    if !args.overwrite {
-        return Ok(Existing::Keep);
+fn confirm_overwrite(args: &RecompressArgs, sources: &[Source], shell: &Shell) -> anyhow::Result<()> {
+    let there: Vec<_> = sources.iter().filter(|source| source.destination.exists()).collect();
+    let Some(first) = there.first().filter(|_| args.overwrite && !args.yes) else { return Ok(()) };
+    let question = match there.len() {
+        1 => format!("Replace {} once the copy is complete?", first.destination.display()),
+        many => format!("Replace {} and {} more, each once its copy is complete?", first.destination.display(), many - 1),
+    };
+    if shell.confirm(&question, "pass --yes to replace it without asking")? {
+        return Ok(());
     }
-    let question = format!("Replace {} once the copy is complete?", args.destination);
-    if destination.exists()
-        && !args.yes
-        && !shell.confirm(&question, "pass --yes to replace it without asking")?
-    {
-        return Err(Error::new(ErrorKind::Conflict, format!("{} was left as it is", args.destination)).into());
-    }
-    Ok(Existing::Replace)
+    let message = format!("{} was left as it is", first.destination.display());
+    Err(Error::new(ErrorKind::Conflict, message).into())
 }
 
-/// What a plan costs beside its own totals.
-struct Costs {
-    /// Disk space of chunks that the source leaves out and the copy cannot.
-    absent_bytes: u64,
-    /// Free disk space at the destination.
-    free_bytes: Option<u64>,
-    /// Sizes and time, from a sample.
-    estimate: Option<Estimate>,
-}
-
-fn check_space(args: &RecompressArgs, destination: &Path, plan: &CopyPlan) -> Result<(), Error> {
+/// Refuses a copy that cannot fit its disk.
+fn check_space(args: &RecompressArgs, sources: &[Source], plan: &CopyPlan) -> Result<(), Error> {
     let absent_bytes = engine::absent_bytes(plan)?;
-    match publish::free_bytes(destination) {
+    let free = sources.first().and_then(|source| publish::free_bytes(&source.destination));
+    match free {
         Some(free) if absent_bytes > free => {
             let message = format!(
                 "{} absent chunks must be written, as the copy cannot say their fill value: {} on disk, {} are free at {}",
                 zkit_report::format::count(plan.totals.absent_written),
                 Bytes(absent_bytes),
                 Bytes(free),
-                args.destination
+                args.destination_text()
             );
             Err(Error::new(ErrorKind::Unwritable, message)
                 .with_hint("keep the Zarr format, or --exclude the arrays that are mostly absent"))
         }
         _ => Ok(()),
-    }
-}
-
-/// What a run works with.
-struct Job<'a> {
-    args: &'a RecompressArgs,
-    source: &'a Hierarchy,
-    store: &'a Store,
-    plan: &'a CopyPlan,
-    resources: Resources,
-    shell: &'a Shell,
-}
-
-/// What was written and read back.
-struct Written {
-    /// Encoded bytes read for the copy, those of the verification apart.
-    bytes_read: u64,
-    /// Bytes decoded for the copy, those of the verification apart.
-    bytes_decoded: u64,
-    verified: Verified,
-}
-
-impl Job<'_> {
-    /// Writes chunks, then metadata, proves the copy and publishes it.
-    fn write(&self, partial: PartialStore) -> anyhow::Result<Written> {
-        let observer = self.shell.observer();
-        let meter = observer.meter();
-        let writer = partial.writer()?;
-        observer.event(Event::Phase("copying"));
-        engine::run_copy(
-            self.plan,
-            self.store,
-            writer,
-            self.resources.memory_bytes,
-            observer,
-            self.shell.cancel(),
-        )?;
-        for (key, document) in
-            publish::metadata_documents(self.plan, self.source, self.args.consolidate.into())
-        {
-            let text = document.to_pretty();
-            writer.put(&key, text.as_bytes())?;
-            meter.objects_written.add(1);
-            meter.bytes_written.add(text.len() as u64);
-        }
-        let (bytes_read, bytes_decoded) = (meter.bytes_read.get(), meter.bytes_decoded.get());
-        let verified = self.verify(writer)?;
-        self.shell.cancel().check()?;
-        observer.event(Event::Phase("publishing"));
-        partial.commit()?;
-        Ok(Written { bytes_read, bytes_decoded, verified })
-    }
-
-    fn verify(&self, writer: &LocalWriter) -> anyhow::Result<Verified> {
-        let mode = match self.args.verify {
-            VerifyArg::None => return Ok(Verified::default()),
-            VerifyArg::Sample => engine::Verify::Sample,
-            VerifyArg::Full => engine::Verify::Full,
-        };
-        let observer = self.shell.observer();
-        observer.event(Event::Phase("verifying"));
-        let started = Instant::now();
-        let copy = Hierarchy::open(&StoreUrl::Local(writer.root().to_owned()), &StoreOptions::default())?;
-        let verified = engine::verify(
-            self.plan,
-            self.store,
-            &copy,
-            mode,
-            self.resources,
-            observer,
-            self.shell.cancel(),
-        )?;
-        observer.meter().verify_time.add_time(started.elapsed());
-        Ok(verified)
     }
 }

@@ -40,7 +40,7 @@ pub(crate) struct Written {
     pub(crate) resumed_objects: u64,
 }
 
-/// Returns what a run is about, as its journal says it.
+/// Returns what a run is about, as its journal says it; `chosen` is empty where that is not known yet.
 pub(crate) fn header(args: &RecompressArgs, layouts: &Layouts, source: &Source, chosen: &[Chosen]) -> Header {
     let mut options = args.canonical();
     options.extend(layouts.canonical());
@@ -49,14 +49,14 @@ pub(crate) fn header(args: &RecompressArgs, layouts: &Layouts, source: &Source, 
         SourceCheckArg::Metadata => false,
         SourceCheckArg::Objects => true,
     };
-    let arrays = source.arrays.iter().zip(chosen).map(|(listed, chosen)| JournalArray {
+    let arrays = source.arrays.iter().enumerate().map(|(at, listed)| JournalArray {
         path: listed.array.path.clone(),
         fingerprint: if objects { listed.fingerprint } else { 0 },
         source_document: text_of(ArrayMetadata::documents(&listed.array.metadata)),
-        target_codec: match chosen.why {
-            Some(_) => codec::text_of(&chosen.target.codec),
-            None => String::new(),
-        },
+        target_codec: chosen
+            .get(at)
+            .filter(|chosen| chosen.why.is_some())
+            .map_or_else(String::new, |chosen| codec::text_of(&chosen.target.codec)),
     });
     let groups = source.hierarchy.groups.iter().map(|group| {
         format!("{} {} {}", group.path, Json::Object(group.document.clone()), Json::Object(group.attributes.clone()))
@@ -139,16 +139,15 @@ pub(crate) struct Run<'a> {
 
 impl Run<'_> {
     /// Runs the plan and publishes every store that is complete.
-    pub(crate) fn write(&self, partials: Vec<PartialStore>) -> anyhow::Result<Written> {
+    pub(crate) fn write(&self, mut partials: Vec<PartialStore>) -> anyhow::Result<Written> {
         let observer = self.shell.observer();
         let mut written = Written::default();
-        let mut partials: Vec<Option<PartialStore>> = partials.into_iter().map(Some).collect();
-        for (store, partial) in partials.iter_mut().flatten().enumerate() {
+        for (store, partial) in partials.iter_mut().enumerate() {
             self.check(store, partial, &mut written)?;
         }
         observer.event(Event::Phase("copying"));
-        let result = self.copy(&mut partials, &mut written);
-        if result.is_err() && partials.iter().flatten().any(PartialStore::is_worth_resuming) {
+        let result = self.copy(&partials, &mut written);
+        if result.is_err() && partials.iter().any(PartialStore::is_worth_resuming) {
             self.shell.hint("what is done is kept: run the same command with --resume to go on");
         }
         written.corrupt = result?;
@@ -180,48 +179,28 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn copy(
-        &self,
-        partials: &mut [Option<PartialStore>],
-        written: &mut Written,
-    ) -> anyhow::Result<Vec<CorruptChunk>> {
-        let writers: Vec<_> = partials
-            .iter()
-            .flatten()
-            .map(|partial| (partial.writer().try_clone(), partial.done().to_vec(), partial.is_resumed()))
-            .collect();
-        let journals: Vec<_> = partials.iter().flatten().map(|partial| partial.journal().try_clone()).collect();
+    fn copy(&self, partials: &[PartialStore], written: &mut Written) -> anyhow::Result<Vec<CorruptChunk>> {
         let mut endpoints = Vec::with_capacity(self.sources.len());
-        let mut opened = Vec::with_capacity(writers.len());
-        for ((writer, done, resumed), journal) in writers.into_iter().zip(journals) {
-            opened.push((writer?, done, resumed, journal?));
-        }
-        for (source, (writer, done, resumed, journal)) in self.sources.iter().zip(&opened) {
+        for (source, partial) in self.sources.iter().zip(partials) {
             endpoints.push(Endpoint {
                 source: source.store()?,
-                writer,
-                journal: Some(journal),
-                done,
-                resumed: *resumed,
+                writer: partial.writer(),
+                journal: Some(partial.journal()),
+                done: partial.done(),
+                resumed: partial.is_resumed(),
             });
         }
         let options =
             RunOptions { memory_bytes: self.resources.memory_bytes, on_corrupt: self.args.on_corrupt.into() };
+        let observer = self.shell.observer();
         let mut finished = |store: usize, corrupt: &[CorruptChunk]| {
-            let Some(partial) = partials[store].take() else { return Ok(()) };
-            let verified = match self.complete(store, &partial, corrupt) {
-                Ok(verified) => verified,
-                Err(error) => {
-                    partials[store] = Some(partial);
-                    return Err(error);
-                }
-            };
+            let verified = self.complete(store, &partials[store], corrupt)?;
             written.verified.regions += verified.regions;
             written.verified.bytes += verified.bytes;
-            self.shell.observer().event(Event::Phase("publishing"));
-            partial.commit()?;
+            observer.event(Event::Phase("publishing"));
+            partials[store].commit()?;
             if self.sources.len() > 1 {
-                self.shell.observer().event(Event::Phase("copying"));
+                observer.event(Event::Phase("copying"));
             }
             Ok(())
         };
@@ -229,7 +208,7 @@ impl Run<'_> {
             self.plan,
             &endpoints,
             options,
-            self.shell.observer(),
+            observer,
             self.shell.cancel(),
             &mut finished,
         )?)

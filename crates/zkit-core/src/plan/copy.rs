@@ -120,6 +120,8 @@ pub struct Totals {
     pub absent_written: u64,
     /// Memory at its peak, beside the program itself.
     pub memory_bytes: u64,
+    /// Scratch space at its peak.
+    pub scratch_bytes: u64,
 }
 
 /// What of one store is not an array.
@@ -306,6 +308,27 @@ fn converted_group(group: GroupNode, format: Option<ZarrFormat>) -> GroupNode {
         _ => crate::metadata::Object::default(),
     };
     GroupNode { format, document, ..group }
+}
+
+impl CopyPlan {
+    /// Returns a hash of what is written, and in which units: the same for the same plan on any machine.
+    pub fn hash(&self) -> u64 {
+        let mut hash = xxhash_rust::xxh3::Xxh3Default::new();
+        for array in &self.arrays {
+            for node in [&array.source, &array.target] {
+                hash.update(node.path.as_bytes());
+                for (name, document) in ArrayMetadata::documents(&node.metadata) {
+                    hash.update(name.as_bytes());
+                    hash.update(document.to_string().as_bytes());
+                }
+            }
+            hash.update(format!("{:?} {:?} {:?}", array.strategy, array.absent, array.rechunk).as_bytes());
+        }
+        for unit in &self.units {
+            hash.update(format!("{} {:?}", unit.array, unit.cover).as_bytes());
+        }
+        hash.digest()
+    }
 }
 
 impl ArrayCopy {

@@ -1,6 +1,7 @@
 //! The rename, in steps of which any can be the last: [`super::start`] repairs what each leaves.
 
 use std::path::Path;
+use std::sync::atomic::Ordering;
 
 use rustix::fs::{CWD, RenameFlags};
 use rustix::io::Errno;
@@ -15,8 +16,8 @@ impl PartialStore {
     /// Syncs everything and puts the store at its destination, all at once.
     ///
     /// After an error the store and its journal stay, and a later run goes on with them.
-    pub fn commit(mut self) -> Result<()> {
-        self.keep = true;
+    pub fn commit(&self) -> Result<()> {
+        self.keep.store(true, Ordering::Relaxed);
         let mark = self.prepare()?;
         match mark.replaced {
             None => place(&self.places)?,

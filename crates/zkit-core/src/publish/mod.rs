@@ -15,6 +15,6 @@ mod tests;
 
 pub use documents::{Consolidate, metadata_documents};
 pub use partial::PartialStore;
-pub use places::Existing;
+pub use places::{Existing, has_traces};
 pub use space::{check_apart, free_bytes};
 pub use start::{Start, Unfinished};

@@ -1,5 +1,7 @@
 //! The store that is being built.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use super::places::{Existing, Places};
 use crate::cancel::Cancel;
 use crate::engine::{Checked, Header, Journal, check_objects};
@@ -21,7 +23,7 @@ pub struct PartialStore {
     pub(super) done: Vec<ChunkSet>,
     pub(super) resumed: bool,
     /// Whether the journal and what it describes outlive this value, however little is done.
-    pub(super) keep: bool,
+    pub(super) keep: AtomicBool,
 }
 
 impl PartialStore {
@@ -65,7 +67,7 @@ impl PartialStore {
 
     /// Returns whether a drop leaves something for a later run: the user is to be told of `--resume`.
     pub fn is_worth_resuming(&self) -> bool {
-        self.keep || self.journal.records() > 0
+        self.keep.load(Ordering::Relaxed) || self.journal.records() > 0
     }
 }
 

@@ -35,6 +35,11 @@ pub(super) struct Places {
     pub(super) parent: PathBuf,
 }
 
+/// Returns whether an earlier run left something beside a destination.
+pub fn has_traces(destination: &Path) -> bool {
+    Places::of(destination).is_ok_and(|places| places.journal.exists())
+}
+
 impl Places {
     pub(super) fn of(destination: &Path) -> Result<Self> {
         let name = destination.file_name().ok_or_else(|| {

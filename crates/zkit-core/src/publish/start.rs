@@ -1,6 +1,7 @@
 //! Beginning a store, or going on with what a run that died has left.
 
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
 use super::commit::{is, put_back, remove_replaced};
 use super::partial::PartialStore;
@@ -186,7 +187,7 @@ fn resume(
     let writer = LocalWriter::open(&places.partial)?;
     let done = vec![ChunkSet::default(); contents.header.arrays.len()];
     let header = contents.header;
-    let store = PartialStore { places, existing, writer, journal, header, done, resumed: true, keep: false };
+    let store = PartialStore { places, existing, writer, journal, header, done, resumed: true, keep: AtomicBool::new(false) };
     Ok(Start::Build(Box::new(store)))
 }
 
@@ -216,7 +217,7 @@ fn begin(places: Places, existing: Existing, header: &Header) -> Result<Start> {
         header: header.clone(),
         done: vec![ChunkSet::default(); header.arrays.len()],
         resumed: false,
-        keep: false,
+        keep: AtomicBool::new(false),
     })))
 }
 

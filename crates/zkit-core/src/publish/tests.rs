@@ -109,7 +109,7 @@ fn built(start: Start) -> PartialStore {
 
 /// Ends a run as kill -9 does: nothing is cleared, the kernel frees the lock.
 fn kill(mut store: PartialStore) {
-    store.keep = true;
+    store.keep.store(true, std::sync::atomic::Ordering::Relaxed);
 }
 
 fn assert_conflict(start: Result<Start, Error>, text: &str, hint: &str) {

@@ -14,5 +14,4 @@ pub use any::{Child, ChildKind, ObjectInfo, ObjectKind, Store, StoreOptions};
 pub use key::{is_safe_name, join};
 pub use local::LocalStore;
 pub use remote::{FetchResult, RemoteStore};
-pub use writer::LocalWriter;
-pub(crate) use writer::write_error;
+pub use writer::{LocalWriter, write_error};

@@ -100,7 +100,7 @@ impl LocalWriter {
 }
 
 /// Returns the error of a failed write, with what helps against it.
-pub(crate) fn write_error(path: &Path, doing: &str, error: io::Error) -> Error {
+pub fn write_error(path: &Path, doing: &str, error: io::Error) -> Error {
     let hint = match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             Some("free some space, or name a destination on a larger disk")

@@ -1,0 +1,108 @@
+//! What a plan would cost: measured on samples of the source and a short probe of the destination.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use zkit_cli::Shell;
+use zkit_core::engine::{self, Estimate};
+use zkit_core::error::Error;
+use zkit_core::event::Event;
+use zkit_core::plan::CopyPlan;
+use zkit_core::publish;
+use zkit_core::store::{LocalWriter, write_error};
+
+use crate::args::RecompressArgs;
+use crate::source::Source;
+
+/// Files that a probe writes, and their bytes.
+const PROBE_FILES: u64 = 200;
+const PROBE_FILE_BYTES: usize = 64 << 10;
+/// Longest time of a probe.
+const PROBE_TIME: Duration = Duration::from_secs(2);
+
+/// What a plan costs beside its own totals.
+pub(crate) struct Costs {
+    /// Disk space of chunks that the source leaves out and the copy cannot.
+    pub(crate) absent_bytes: u64,
+    /// Free disk space at the destination.
+    pub(crate) free_bytes: Option<u64>,
+    /// Sizes and time, from a sample.
+    pub(crate) estimate: Option<Estimate>,
+    /// How fast the destination takes files; `None` if nothing can be written there.
+    pub(crate) probe: Option<Probe>,
+}
+
+/// How fast a directory takes files.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Probe {
+    pub(crate) files_per_second: f64,
+    pub(crate) bytes_per_second: f64,
+}
+
+impl Costs {
+    /// Returns the whole time: reading, decoding and encoding, or creating files where that takes longer.
+    pub(crate) fn seconds(&self, plan: &CopyPlan) -> Option<f64> {
+        let estimate = self.estimate?;
+        Some(estimate.time.as_secs_f64().max(self.writing_seconds(plan).unwrap_or(0.0)))
+    }
+
+    /// Returns the seconds that writing takes by the probe.
+    pub(crate) fn writing_seconds(&self, plan: &CopyPlan) -> Option<f64> {
+        let (probe, estimate) = (self.probe?, self.estimate?);
+        #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+        let (files, bytes) = (plan.totals.chunks_written as f64, estimate.bytes_encoded as f64);
+        Some((files / probe.files_per_second).max(bytes / probe.bytes_per_second))
+    }
+
+    /// Returns whether creating files would take most of the time.
+    pub(crate) fn files_dominate(&self, plan: &CopyPlan) -> bool {
+        let work = self.estimate.map_or(0.0, |estimate| estimate.time.as_secs_f64());
+        self.writing_seconds(plan).is_some_and(|seconds| seconds > work && seconds > 60.0)
+    }
+}
+
+/// Measures what a plan would cost.
+pub(crate) fn costs(
+    args: &RecompressArgs,
+    sources: &[Source],
+    plan: &CopyPlan,
+    shell: &Shell,
+) -> anyhow::Result<Costs> {
+    shell.observer().event(Event::Phase("estimating"));
+    let stores = sources.iter().map(Source::store).collect::<Result<Vec<_>, Error>>()?;
+    let first = sources.first().map(|source| source.destination.as_path());
+    let absent_bytes = engine::absent_bytes(plan)?;
+    let estimate = engine::estimate_copy(plan, &stores, args.resources.jobs().get(), shell.observer(), shell.cancel())?;
+    Ok(Costs {
+        absent_bytes,
+        free_bytes: first.and_then(publish::free_bytes),
+        estimate,
+        probe: first.and_then(|destination| probe(destination).ok()),
+    })
+}
+
+/// Writes some files beside a destination, and removes them.
+fn probe(destination: &Path) -> Result<Probe, Error> {
+    let beside = destination
+        .ancestors()
+        .skip(1)
+        .map(|ancestor| if ancestor.as_os_str().is_empty() { Path::new(".") } else { ancestor })
+        .find(|ancestor| ancestor.is_dir())
+        .unwrap_or(Path::new("."));
+    let folder = tempfile::Builder::new()
+        .prefix(".zkit-probe-")
+        .tempdir_in(beside)
+        .map_err(|error| write_error(beside, "probe", error))?;
+    let writer = LocalWriter::open(folder.path())?;
+    let bytes = vec![0x5a; PROBE_FILE_BYTES];
+    let started = Instant::now();
+    let mut files = 0;
+    while files < PROBE_FILES && started.elapsed() < PROBE_TIME {
+        writer.put(&format!("{}/{files}", files % 8), &bytes)?;
+        files += 1;
+    }
+    let seconds = started.elapsed().as_secs_f64().max(1e-9);
+    #[expect(clippy::cast_precision_loss, reason = "small numbers")]
+    let (files, bytes) = (files as f64, (files * PROBE_FILE_BYTES as u64) as f64);
+    Ok(Probe { files_per_second: files / seconds, bytes_per_second: bytes / seconds })
+}

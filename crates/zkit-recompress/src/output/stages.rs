@@ -1,0 +1,99 @@
+//! Where the time went, what bounds the run, and what would help.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use zkit_core::event::Meter;
+use zkit_report::{Column, Table};
+
+/// Wall-clock seconds for `total`, `plan` and `verify`; the others are sums over threads.
+#[derive(Debug, Serialize)]
+pub(super) struct Seconds {
+    pub(super) total: f64,
+    pub(super) plan: f64,
+    read: f64,
+    decode: f64,
+    assemble: f64,
+    encode: f64,
+    write: f64,
+    verify: f64,
+}
+
+/// A stage of the copy: its name, its seconds over all threads, and what would make it shorter.
+type Stage = (&'static str, f64, &'static str);
+
+impl Seconds {
+    pub(super) fn of(meter: &Meter, total: Duration, plan: Duration) -> Self {
+        Self {
+            total: total.as_secs_f64(),
+            plan: plan.as_secs_f64(),
+            read: meter.read_time.seconds(),
+            decode: meter.decode_time.seconds(),
+            assemble: meter.assemble_time.seconds(),
+            encode: meter.encode_time.seconds(),
+            write: meter.write_time.seconds(),
+            verify: meter.verify_time.seconds(),
+        }
+    }
+
+    fn stages(&self) -> [Stage; 5] {
+        [
+            ("read", self.read, "faster storage, or fewer and larger chunks in the source"),
+            ("decode", self.decode, "more cores"),
+            ("assemble", self.assemble, "more cores, or chunks longer along the last dimension"),
+            ("encode", self.encode, "more cores, or --prefer speed"),
+            ("write", self.write, "faster storage, or fewer and larger objects: larger --chunks, or --shards"),
+        ]
+    }
+
+    /// Returns the time in which chunks were copied.
+    fn copy(&self) -> f64 {
+        (self.total - self.plan - self.verify).max(1e-9)
+    }
+
+    /// Returns a table of the stages.
+    pub(super) fn table(&self, jobs: usize) -> Table {
+        let mut table =
+            Table::new([Column::left("stage"), Column::right("seconds"), Column::right("share of the threads")]);
+        #[expect(clippy::cast_precision_loss, reason = "a few threads")]
+        let available = self.copy() * jobs as f64;
+        let mut busy = 0.0;
+        for (name, seconds, _) in self.stages() {
+            busy += seconds;
+            table.row([name.to_owned(), format!("{seconds:.2}"), share(seconds, available)]);
+        }
+        let idle = (available - busy).max(0.0);
+        table.row(["wait".to_owned(), format!("{idle:.2}"), share(idle, available)]);
+        table
+    }
+
+    /// Says in one sentence what bounds the run, and what would help (Amdahl's law).
+    pub(super) fn bound(&self, jobs: usize) -> String {
+        #[expect(clippy::cast_precision_loss, reason = "a few threads")]
+        let jobs = jobs as f64;
+        let stages = self.stages();
+        let busy: f64 = stages.iter().map(|stage| stage.1).sum();
+        if self.verify > self.copy() {
+            return "verifying takes longer than copying: --verify sample or none would help".to_owned();
+        }
+        if busy < 0.5 * self.copy() * jobs {
+            return format!(
+                "threads waited {} of the time: there is too little work at once for {jobs:.0} of them, or other programs took the cores",
+                share(self.copy() * jobs - busy, self.copy() * jobs)
+            );
+        }
+        let longest = stages.iter().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or(&stages[0]);
+        let without = self.total - longest.1 / jobs;
+        format!(
+            "{} bounds the run: if it cost nothing, {:.1} s would be {:.1} s; {} would help",
+            longest.0,
+            self.total,
+            without.max(0.0),
+            longest.2
+        )
+    }
+}
+
+fn share(part: f64, whole: f64) -> String {
+    format!("{:.0} %", 100.0 * part / whole.max(1e-9))
+}
