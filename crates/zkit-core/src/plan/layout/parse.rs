@@ -30,7 +30,15 @@ impl FromStr for ShardsWish {
             "keep" => Ok(Self::Keep),
             "none" => Ok(Self::None),
             "auto" => Ok(Self::Auto),
-            text => lengths(text).map(Self::Lengths),
+            text => {
+                let lengths = lengths(text)?;
+                match lengths.iter().find(|(_, length)| *length == ChunkLength::Auto) {
+                    Some((key, _)) => {
+                        Err(format!("found `{key}=auto`; shards have lengths, or are `auto` as a whole"))
+                    }
+                    None => Ok(Self::Lengths(lengths)),
+                }
+            }
         }
     }
 }
@@ -111,5 +119,6 @@ mod tests {
             assert!(message.contains(found), "{text}: {message}");
             assert!(text.parse::<ShardsWish>().is_err(), "{text}");
         }
+        assert!("time=auto".parse::<ShardsWish>().unwrap_err().contains("as a whole"));
     }
 }
