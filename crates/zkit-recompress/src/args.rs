@@ -13,6 +13,7 @@ use zkit_core::publish::{Consolidate, Unfinished};
 
 use crate::codec::{self, CodecChoice};
 use crate::layout_args::LayoutArgs;
+use crate::source::Source;
 
 /// Copies whole stores with other chunks, another codec or Zarr format, and proves the copies.
 ///
@@ -131,12 +132,19 @@ impl RecompressArgs {
             let name = path.rsplit('/').next().filter(|name| !matches!(*name, "" | "." | ".."));
             let Some(name) = name else {
                 let message = format!("could not name the copy of {source}: it has no name of its own");
-                return Err(Error::new(ErrorKind::Usage, message).with_hint("name the store by its whole path"));
+                return Err(
+                    Error::new(ErrorKind::Usage, message).with_hint("name the store by its whole path")
+                );
             };
             let destination = into.join(name);
             if let Some(other) = jobs.iter().find(|job| job.destination == destination) {
-                let message = format!("{} and {source} would both be copied to {}", other.source, destination.display());
-                return Err(Error::new(ErrorKind::Usage, message).with_hint("copy them in two runs, to two directories"));
+                let message = format!(
+                    "{} and {source} would both be copied to {}",
+                    other.source,
+                    destination.display()
+                );
+                return Err(Error::new(ErrorKind::Usage, message)
+                    .with_hint("copy them in two runs, to two directories"));
             }
             jobs.push(Job { source: source.clone(), destination });
         }
@@ -153,11 +161,22 @@ impl RecompressArgs {
                 .with_hint("to copy many stores, pass --into with a directory for the copies"));
         };
         let Some(path) = destination.local_path() else {
-            let message = format!("could not write to {destination}: copies are written to local directories");
+            let message =
+                format!("could not write to {destination}: copies are written to local directories");
             return Err(Error::new(ErrorKind::Unsupported, message)
                 .with_hint("name a local directory, and upload it with the tools of your cloud"));
         };
         Ok(Job { source: source.clone(), destination: path.to_owned() })
+    }
+
+    /// Returns the directory that a copy's scratch space is, while there is one.
+    pub(crate) fn scratch_of(&self, source: &Source) -> PathBuf {
+        let mut name = source.destination.file_name().unwrap_or_default().to_owned();
+        name.push(".partial.scratch");
+        match &self.scratch {
+            Some(folder) => folder.join(name),
+            None => source.destination.with_file_name(name),
+        }
     }
 
     /// Returns where the copies go, as it was given.

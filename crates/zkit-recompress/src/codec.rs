@@ -117,18 +117,31 @@ mod tests {
 
     #[test]
     fn texts_are_read_back() {
-        for text in ["blosc:zstd:1:bitshuffle:1048576", "blosc:lz4:5:shuffle", "zstd:-3", "gzip:9", "none", "keep"] {
+        for text in
+            ["blosc:zstd:1:bitshuffle:1048576", "blosc:lz4:5:shuffle", "zstd:-3", "gzip:9", "none", "keep"]
+        {
             assert_eq!(text_of(&parse(text).unwrap()), text);
         }
-        assert_eq!(parse("blosc:zstd:1:shuffle:1MiB").unwrap(), parse("blosc:zstd:1:shuffle:1048576").unwrap());
+        assert_eq!(
+            parse("blosc:zstd:1:shuffle:1MiB").unwrap(),
+            parse("blosc:zstd:1:shuffle:1048576").unwrap()
+        );
         assert_eq!(parse_choice("auto").unwrap(), CodecChoice::Auto);
     }
 
     #[test]
     fn says_what_is_wrong() {
-        for text in
-            ["lz5", "zstd:99", "blosc:snappy", "blosc:zstd:10", "blosc:zstd:3:sideways", "zstd:3:4", "blosc:zstd:3:shuffle:5", "{", ""]
-        {
+        for text in [
+            "lz5",
+            "zstd:99",
+            "blosc:snappy",
+            "blosc:zstd:10",
+            "blosc:zstd:3:sideways",
+            "zstd:3:4",
+            "blosc:zstd:3:shuffle:5",
+            "{",
+            "",
+        ] {
             assert!(parse(text).is_err(), "{text}");
         }
     }

@@ -55,8 +55,10 @@ impl Command for Recompress {
         shell.observer().event(Event::Phase("planning"));
         let mut sources =
             jobs.into_iter().map(|job| Source::open(args, job, shell)).collect::<anyhow::Result<Vec<_>>>()?;
-        let nodes: Vec<_> =
-            sources.iter().flat_map(|source| source.arrays.iter().map(|listed| listed.array.clone())).collect();
+        let nodes: Vec<_> = sources
+            .iter()
+            .flat_map(|source| source.arrays.iter().map(|listed| listed.array.clone()))
+            .collect();
         layouts.check_dimensions(&nodes)?;
         let resources = Resources {
             memory_bytes: args.resources.memory_budget().bytes,
@@ -82,7 +84,9 @@ impl Command for Recompress {
         confirm_overwrite(args, &sources, shell)?;
         check_space(args, &sources, &plan)?;
         let mut partials = Vec::with_capacity(sources.len());
-        for ((source, chosen), partial) in sources.iter().zip(&chosen).zip(std::mem::take(&mut resumed.partials)) {
+        for ((source, chosen), partial) in
+            sources.iter().zip(&chosen).zip(std::mem::take(&mut resumed.partials))
+        {
             partials.push(match partial {
                 Some(partial) => partial,
                 None => match begin(args, &layouts, source, chosen, shell)? {
@@ -128,7 +132,13 @@ fn resume(
     for source in std::mem::take(sources) {
         let traces = publish::has_traces(&source.destination) || source.destination.exists();
         let begun = match resumes && traces {
-            true => run::begin(args, &source, &run::header(args, layouts, &source, &[]), Unfinished::Resume, shell)?,
+            true => run::begin(
+                args,
+                &source,
+                &run::header(args, layouts, &source, &[]),
+                Unfinished::Resume,
+                shell,
+            )?,
             false => None,
         };
         match begun {
@@ -188,7 +198,12 @@ fn make_plan(
             .collect(),
     });
     let remote = sources.iter().any(|source| source.url.local_path().is_none());
+    let scratch_bytes = args.scratch_size.unwrap_or_else(|| {
+        let place = sources.first().map(|source| args.scratch_of(source));
+        place.and_then(|place| publish::free_bytes(&place)).map_or(0, |free| free / 2)
+    });
     let wish = Wish {
+        scratch_bytes,
         format: args.zarr_format.format(),
         memory_bytes: resources.memory_bytes,
         jobs: resources.jobs,
@@ -202,7 +217,11 @@ fn confirm_overwrite(args: &RecompressArgs, sources: &[Source], shell: &Shell) -
     let Some(first) = there.first().filter(|_| args.overwrite && !args.yes) else { return Ok(()) };
     let question = match there.len() {
         1 => format!("Replace {} once the copy is complete?", first.destination.display()),
-        many => format!("Replace {} and {} more, each once its copy is complete?", first.destination.display(), many - 1),
+        many => format!(
+            "Replace {} and {} more, each once its copy is complete?",
+            first.destination.display(),
+            many - 1
+        ),
     };
     if shell.confirm(&question, "pass --yes to replace it without asking")? {
         return Ok(());
@@ -214,6 +233,16 @@ fn confirm_overwrite(args: &RecompressArgs, sources: &[Source], shell: &Shell) -
 /// Refuses a copy that cannot fit its disk.
 fn check_space(args: &RecompressArgs, sources: &[Source], plan: &CopyPlan) -> Result<(), Error> {
     let absent_bytes = engine::absent_bytes(plan)?;
+    let scratch = sources.first().and_then(|source| publish::free_bytes(&args.scratch_of(source)));
+    if let Some(free) = scratch.filter(|&free| plan.totals.scratch_bytes > free) {
+        let message = format!(
+            "scratch space of {} is needed, {} are free",
+            Bytes(plan.totals.scratch_bytes),
+            Bytes(free)
+        );
+        return Err(Error::new(ErrorKind::OverBudget, message)
+            .with_hint("pass --scratch with a larger disk, or a smaller --scratch-size"));
+    }
     let free = sources.first().and_then(|source| publish::free_bytes(&source.destination));
     match free {
         Some(free) if absent_bytes > free => {

@@ -59,7 +59,12 @@ pub(crate) fn header(args: &RecompressArgs, layouts: &Layouts, source: &Source, 
             .map_or_else(String::new, |chosen| codec::text_of(&chosen.target.codec)),
     });
     let groups = source.hierarchy.groups.iter().map(|group| {
-        format!("{} {} {}", group.path, Json::Object(group.document.clone()), Json::Object(group.attributes.clone()))
+        format!(
+            "{} {} {}",
+            group.path,
+            Json::Object(group.document.clone()),
+            Json::Object(group.attributes.clone())
+        )
     });
     Header {
         options,
@@ -92,8 +97,10 @@ pub(crate) fn begin(
             None
         }
         Start::Exists => {
-            let message =
-                format!("{} exists, is not the copy that is asked for, and there is nothing to resume", source.destination.display());
+            let message = format!(
+                "{} exists, is not the copy that is asked for, and there is nothing to resume",
+                source.destination.display()
+            );
             return Err(Error::new(ErrorKind::Conflict, message)
                 .with_hint("pass --overwrite to replace it, or name another destination")
                 .into());
@@ -121,7 +128,10 @@ pub(crate) fn take_over(chosen: &mut [Chosen], header: &Header) -> Result<(), Er
             continue;
         }
         chosen.target.codec = codec::parse(&array.target_codec).map_err(|message| {
-            Error::new(ErrorKind::Corrupt, format!("the journal names a codec for `{}`: {message}", array.path))
+            Error::new(
+                ErrorKind::Corrupt,
+                format!("the journal names a codec for `{}`: {message}", array.path),
+            )
         })?;
         chosen.why = Some(format!("{}: as the run that is resumed chose", array.target_codec));
     }
@@ -174,20 +184,24 @@ impl Run<'_> {
         let damaged: u64 = checked.damaged.iter().map(zkit_core::grid::ChunkSet::len).sum();
         if damaged > 0 {
             let what = zkit_report::format::counted(damaged, "object", "objects");
-            self.shell.observer().event(Event::Warning(format!("{what} of the earlier run changed since: written anew")));
+            self.shell
+                .observer()
+                .event(Event::Warning(format!("{what} of the earlier run changed since: written anew")));
         }
         Ok(())
     }
 
     fn copy(&self, partials: &[PartialStore], written: &mut Written) -> anyhow::Result<Vec<CorruptChunk>> {
         let mut endpoints = Vec::with_capacity(self.sources.len());
-        for (source, partial) in self.sources.iter().zip(partials) {
+        let scratch: Vec<_> = self.sources.iter().map(|source| self.args.scratch_of(source)).collect();
+        for ((source, partial), scratch) in self.sources.iter().zip(partials).zip(&scratch) {
             endpoints.push(Endpoint {
                 source: source.store()?,
                 writer: partial.writer(),
                 journal: Some(partial.journal()),
                 done: partial.done(),
                 resumed: partial.is_resumed(),
+                scratch: Some(scratch),
             });
         }
         let options =
@@ -204,18 +218,16 @@ impl Run<'_> {
             }
             Ok(())
         };
-        Ok(engine::run_copy(
-            self.plan,
-            &endpoints,
-            options,
-            observer,
-            self.shell.cancel(),
-            &mut finished,
-        )?)
+        Ok(engine::run_copy(self.plan, &endpoints, options, observer, self.shell.cancel(), &mut finished)?)
     }
 
     /// Writes the metadata of a store whose chunks are all written, and proves the copy.
-    fn complete(&self, store: usize, partial: &PartialStore, corrupt: &[CorruptChunk]) -> Result<Verified, Error> {
+    fn complete(
+        &self,
+        store: usize,
+        partial: &PartialStore,
+        corrupt: &[CorruptChunk],
+    ) -> Result<Verified, Error> {
         let source = &self.sources[store];
         let meter = self.shell.observer().meter();
         let documents =
@@ -231,7 +243,12 @@ impl Run<'_> {
         Ok(verified)
     }
 
-    fn verify(&self, store: usize, partial: &PartialStore, corrupt: &[CorruptChunk]) -> Result<Verified, Error> {
+    fn verify(
+        &self,
+        store: usize,
+        partial: &PartialStore,
+        corrupt: &[CorruptChunk],
+    ) -> Result<Verified, Error> {
         if self.args.verify == VerifyArg::None {
             return Ok(Verified::default());
         }
@@ -245,7 +262,8 @@ impl Run<'_> {
         let resources = Resources { memory_bytes: self.resources.memory_bytes / share, ..self.resources };
         let proof =
             Proof { plan: self.plan, store, source: self.sources[store].store()?, copy: &copy, corrupt };
-        let verified = engine::verify(proof, Verify::from(self.args.verify), resources, observer, self.shell.cancel())?;
+        let verified =
+            engine::verify(proof, Verify::from(self.args.verify), resources, observer, self.shell.cancel())?;
         observer.meter().verify_time.add_time(started.elapsed());
         Ok(verified)
     }

@@ -220,10 +220,16 @@ access = "maps"
     fn the_first_entry_that_matches_wins_over_the_defaults() {
         let settings = settings(TEXT);
         let t2m = settings.wish_for("/t2m_mean");
-        assert_eq!((t2m.chunks, t2m.codec), (Some(ChunksWish::Auto), Some(CodecChoice::Given(TargetCodec::Keep))));
+        assert_eq!(
+            (t2m.chunks, t2m.codec),
+            (Some(ChunksWish::Auto), Some(CodecChoice::Given(TargetCodec::Keep)))
+        );
         assert_eq!((t2m.shards, t2m.access), (Some(ShardsWish::Auto), Some(Access::TimeSeries)));
         let tp = settings.wish_for("/tp");
-        assert_eq!((tp.shards, tp.codec), (Some(ShardsWish::None), Some(CodecChoice::Given(TargetCodec::Zstd(3)))));
+        assert_eq!(
+            (tp.shards, tp.codec),
+            (Some(ShardsWish::None), Some(CodecChoice::Given(TargetCodec::Zstd(3))))
+        );
         // an access alone asks for automatic chunks
         assert_eq!((tp.chunks, tp.access), (Some(ChunksWish::Auto), Some(Access::Maps)));
         let other = settings.wish_for("/group/t2m");

@@ -95,9 +95,7 @@ fn choose_for(
     shell: &Shell,
 ) -> anyhow::Result<(TargetCodec, String)> {
     let mut by_size = members.to_vec();
-    by_size.sort_by_key(|&(store, position)| {
-        std::cmp::Reverse(sources[store].arrays[position].stored.bytes)
-    });
+    by_size.sort_by_key(|&(store, position)| std::cmp::Reverse(sources[store].arrays[position].stored.bytes));
     let mut arrays = Vec::new();
     for &(store, position) in by_size.iter().take(SAMPLED_ARRAYS) {
         let listed = &sources[store].arrays[position];

@@ -69,7 +69,8 @@ impl<'a> OpenBox<'a> {
                 cuts
             })
             .collect();
-        let counts: Vec<usize> = chunks.iter().map(|range| saturating_usize(range.end - range.start)).collect();
+        let counts: Vec<usize> =
+            chunks.iter().map(|range| saturating_usize(range.end - range.start)).collect();
         let chunk_shape = to_usize(&target.largest_chunk_shape());
         let canvas = Canvas::new(buffer, item, &chunk_shape, &counts, cuts)?;
         let bytes = saturating_usize(rechunk.unit_bytes);
@@ -95,13 +96,16 @@ impl<'a> OpenBox<'a> {
 
     /// Returns the stored source chunks of a box in the order of its cells, `None` for absent ones.
     pub(super) fn stored_sources(unit: &Unit, copy: &Copy<'_>) -> Vec<Option<u64>> {
-        let (Cover::Box(position), Some(rechunk)) = (&unit.cover, &copy.array.rechunk) else { return Vec::new() };
+        let (Cover::Box(position), Some(rechunk)) = (&unit.cover, &copy.array.rechunk) else {
+            return Vec::new();
+        };
         let source = &copy.array.source.metadata.grid;
         let region = rechunk.unit_region(&copy.array.target.metadata.grid, *position);
         let mut positions = Vec::new();
         // visiting cannot fail
         let _ = crate::grid::for_each_index::<()>(&source.chunks_of(&region), |index| {
-            positions.push(source.position_of(index).filter(|&position| copy.array.stored.contains(position)));
+            positions
+                .push(source.position_of(index).filter(|&position| copy.array.stored.contains(position)));
             Ok(())
         });
         positions
@@ -163,7 +167,12 @@ impl Run<'_> {
             index.iter().zip(&open.first_source).map(|(&at, &first)| first + at as u64).collect();
         let stored = source.position_of(&chunk_index).is_some_and(|at| open.copy.array.stored.contains(at));
         let part = Region {
-            start: cell.ranges().iter().zip(&open.region.start).map(|(range, at)| at + range.start as u64).collect(),
+            start: cell
+                .ranges()
+                .iter()
+                .zip(&open.region.start)
+                .map(|(range, at)| at + range.start as u64)
+                .collect(),
             shape: cell.ranges().iter().map(|range| range.len() as u64).collect(),
         };
         if !stored {
@@ -195,7 +204,12 @@ impl Run<'_> {
     }
 
     /// Encodes and writes a destination chunk, unless readers see the same without it.
-    pub(super) fn encode_chunk(&self, open: &OpenBox<'_>, chunk: usize, done: &mut Vec<Record>) -> Result<()> {
+    pub(super) fn encode_chunk(
+        &self,
+        open: &OpenBox<'_>,
+        chunk: usize,
+        done: &mut Vec<Record>,
+    ) -> Result<()> {
         self.cancel.check()?;
         let Some((bytes, touched)) = open.canvas.take_chunk(chunk) else { return Ok(()) };
         let chunk_index = open.chunk_index(chunk);
@@ -216,7 +230,10 @@ impl Run<'_> {
         }
         with_buffers(|buffers| {
             let started = Instant::now();
-            open.copy.target_chain()?.encode(&mut buffers.codec, bytes, &mut buffers.encoded).map_err(codec_error)?;
+            open.copy
+                .target_chain()?
+                .encode(&mut buffers.codec, bytes, &mut buffers.encoded)
+                .map_err(codec_error)?;
             self.meter.encode_time.add_time(started.elapsed());
             self.meter.bytes_encoded.add(buffers.encoded.len() as u64);
             self.write(open.copy, &chunk_index, &buffers.encoded, Some(bytes), done)

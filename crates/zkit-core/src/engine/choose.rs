@@ -25,9 +25,9 @@
 mod measure;
 mod sample;
 mod score;
-mod together;
 #[cfg(test)]
 mod tests;
+mod together;
 
 pub use sample::{SampleSource, sample_array};
 pub use together::choose_together;

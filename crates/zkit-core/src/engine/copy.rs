@@ -3,6 +3,7 @@
 //! Local sources are read by the worker that decodes. Remote ones are fetched by plain threads that hand whole
 //! units over, so that no worker ever waits for the network.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Instant;
@@ -13,6 +14,7 @@ use super::boxes::OpenBox;
 use super::journal::{Journal, ObjectDigest, Record};
 use super::lanes;
 use super::queue::{Queue, Work};
+use super::spill::run_spill;
 use crate::cancel::Cancel;
 use crate::codec::{Chain, Recoder, Scratch};
 use crate::error::{Error, ErrorKind, Result};
@@ -20,7 +22,7 @@ use crate::event::{Meter, Observer};
 use crate::grid::{ChunkSet, for_each_index, product};
 use crate::kernels::copy::{Strided, c_strides, fill_strided};
 use crate::metadata::AbsentChunks;
-use crate::plan::{ArrayCopy, CopyPlan, Cover, Unit};
+use crate::plan::{ArrayCopy, CopyPlan, Cover, Spill, Unit};
 use crate::read::{ArrayReader, codec_error, release_scratch, with_scratch};
 use crate::store::{LocalWriter, Store};
 use crate::units::saturating_usize;
@@ -33,6 +35,7 @@ const SPACE_CHECK_BYTES: u64 = 1 << 30;
 const SPACE_LEAST_BYTES: u64 = 64 << 20;
 
 /// Where the arrays of one store of a plan come from and go to.
+#[derive(Clone, Copy)]
 pub struct Endpoint<'a> {
     /// The source.
     pub source: &'a Store,
@@ -44,6 +47,8 @@ pub struct Endpoint<'a> {
     pub done: &'a [ChunkSet],
     /// Whether objects that an earlier run left half-written may be in the way.
     pub resumed: bool,
+    /// A directory for pieces of arrays that are rechunked through scratch space; made, and removed, by the run.
+    pub scratch: Option<&'a Path>,
 }
 
 /// What a run does with source chunks that cannot be decoded.
@@ -90,14 +95,70 @@ pub fn run_copy(
 ) -> Result<Vec<CorruptChunk>> {
     let meter = observer.meter();
     meter.arrays_total.add(plan.arrays.len() as u64);
+    let spills: Vec<(Place, &Spill)> = places(plan, endpoints.len())
+        .filter_map(|place| Some((place, plan.arrays[place.in_plan].spill.as_deref()?)))
+        .collect();
+    if spills.is_empty() {
+        return run_units(plan, endpoints, Whole::Plan, options, observer, cancel, finished);
+    }
+    let mut done_stores = Vec::new();
+    let mut corrupt =
+        run_units(plan, endpoints, Whole::Plan, options, observer, cancel, &mut |store, corrupt| {
+            if spills.iter().any(|(place, _)| plan.arrays[place.in_plan].store == store) {
+                return Ok(());
+            }
+            done_stores.push(store);
+            finished(store, corrupt)
+        })?;
+    for store in (0..endpoints.len()).filter(|store| !done_stores.contains(store)) {
+        for (place, spill) in spills.iter().filter(|(place, _)| plan.arrays[place.in_plan].store == store) {
+            corrupt.extend(run_spill(plan, *place, spill, &endpoints[store], options, observer, cancel)?);
+            meter.arrays_done.add(1);
+        }
+        finished(store, &corrupt)?;
+    }
+    Ok(corrupt)
+}
+
+/// What units belong to.
+#[derive(Clone, Copy)]
+pub(super) enum Whole {
+    /// All arrays of a plan.
+    Plan,
+    /// One stage of one array of a plan.
+    Stage(Place),
+}
+
+/// Returns the places of a plan's arrays.
+fn places(plan: &CopyPlan, stores: usize) -> impl Iterator<Item = Place> + '_ {
+    let mut of_store = vec![0; stores];
+    plan.arrays.iter().enumerate().map(move |(in_plan, array)| {
+        let in_store = of_store[array.store];
+        of_store[array.store] += 1;
+        Place { in_plan, in_store }
+    })
+}
+
+/// Runs the units of a plan, but for arrays that go through scratch space.
+pub(super) fn run_units(
+    plan: &CopyPlan,
+    endpoints: &[Endpoint<'_>],
+    whole: Whole,
+    options: RunOptions,
+    observer: &dyn Observer,
+    cancel: &Cancel,
+    finished: &mut dyn FnMut(usize, &[CorruptChunk]) -> Result<()>,
+) -> Result<Vec<CorruptChunk>> {
+    let meter = observer.meter();
     meter
         .decoded_bytes_total
         .add(plan.units.iter().map(|unit| unit.decoded_bytes).fold(0, u64::saturating_add));
-    let mut of_store = vec![0; endpoints.len()];
     let mut copies = Vec::with_capacity(plan.arrays.len());
-    for (position, array) in plan.arrays.iter().enumerate() {
-        let place = Place { in_plan: position, in_store: of_store[array.store] };
-        of_store[array.store] += 1;
+    for (array, place) in plan.arrays.iter().zip(places(plan, endpoints.len())) {
+        let place = match whole {
+            Whole::Plan => place,
+            Whole::Stage(place) => place,
+        };
         copies.push(Copy::prepare(place, array, &endpoints[array.store], options.memory_bytes)?);
     }
     let stores_left: Vec<AtomicUsize> = endpoints.iter().map(|_| AtomicUsize::new(0)).collect();
@@ -105,14 +166,17 @@ pub fn run_copy(
         copies[unit.array].units_left.fetch_add(1, Ordering::Relaxed);
         stores_left[plan.arrays[unit.array].store].fetch_add(1, Ordering::Relaxed);
     }
-    meter
-        .arrays_done
-        .add(copies.iter().filter(|copy| copy.units_left.load(Ordering::Relaxed) == 0).count() as u64);
+    let untouched =
+        |copy: &&Copy<'_>| copy.units_left.load(Ordering::Relaxed) == 0 && copy.array.spill.is_none();
+    if matches!(whole, Whole::Plan) {
+        meter.arrays_done.add(copies.iter().filter(untouched).count() as u64);
+    }
     let remote = endpoints.iter().any(|endpoint| matches!(endpoint.source, Store::Remote(_)));
     let pool = lanes::pool(plan.jobs)?;
     let (sender, messages) = mpsc::channel();
     let run = Run {
         plan,
+        whole,
         copies: &copies,
         meter,
         cancel,
@@ -193,10 +257,10 @@ pub fn absent_bytes(plan: &CopyPlan) -> Result<u64> {
     Ok(sum)
 }
 
-/// Where an array stands.
+/// Where an array stands: among those of the plan, and those of its store.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
-    in_plan: usize,
+    pub(super) in_plan: usize,
     in_store: usize,
 }
 
@@ -222,6 +286,7 @@ pub(super) struct Copy<'a> {
 /// What the threads share.
 pub(super) struct Run<'a> {
     plan: &'a CopyPlan,
+    whole: Whole,
     copies: &'a [Copy<'a>],
     pub(super) meter: &'a Meter,
     pub(super) cancel: &'a Cancel,
@@ -316,7 +381,8 @@ impl<'a> Copy<'a> {
 
     /// Returns whether all chunks of a box are there already.
     fn is_box_done(&self, unit: &Unit) -> bool {
-        let (Cover::Box(position), Some(rechunk), Some(_)) = (&unit.cover, &self.array.rechunk, self.done) else {
+        let (Cover::Box(position), Some(rechunk), Some(_)) = (&unit.cover, &self.array.rechunk, self.done)
+        else {
             return false;
         };
         let ranges = rechunk.chunk_ranges(&self.array.target.metadata.grid, *position);
@@ -339,8 +405,7 @@ impl<'a> Copy<'a> {
         decoded: Option<&[u8]>,
         done: &mut Vec<Record>,
     ) {
-        let (Some(_), Some(chunk)) =
-            (self.journal, self.array.target.metadata.grid.position_of(chunk_index))
+        let (Some(_), Some(chunk)) = (self.journal, self.array.target.metadata.grid.position_of(chunk_index))
         else {
             return;
         };
@@ -356,8 +421,10 @@ impl<'a> Copy<'a> {
     pub(super) fn gone(&self, chunk_index: &[u64]) -> Error {
         let mut key = String::new();
         self.array.source.chunk_key(chunk_index, &mut key);
-        let cause =
-            Error::new(ErrorKind::Unreadable, "it was listed, but is gone now: the source changes while it is read");
+        let cause = Error::new(
+            ErrorKind::Unreadable,
+            "it was listed, but is gone now: the source changes while it is read",
+        );
         cause.context(format!("could not copy chunk `{key}` of `{}`", self.array.source.path))
     }
 }
@@ -493,7 +560,7 @@ impl<'a> Run<'a> {
             return self.fail(error);
         }
         let copy = &self.copies[unit.array];
-        if copy.units_left.fetch_sub(1, Ordering::AcqRel) == 1 {
+        if copy.units_left.fetch_sub(1, Ordering::AcqRel) == 1 && matches!(self.whole, Whole::Plan) {
             self.meter.arrays_done.add(1);
         }
         let store = copy.array.store;
@@ -651,12 +718,17 @@ impl<'a> Run<'a> {
         if self.options.on_corrupt == OnCorrupt::Fail || error.kind() != ErrorKind::Corrupt {
             return Err(match self.options.on_corrupt {
                 OnCorrupt::Fail if error.kind() == ErrorKind::Corrupt && error.hint().is_none() => error
-                    .with_hint("mend the source, or pass --on-corrupt skip to leave fill values in its place"),
+                    .with_hint(
+                        "mend the source, or pass --on-corrupt skip to leave fill values in its place",
+                    ),
                 _ => error,
             });
         }
-        let chunk =
-            CorruptChunk { array: copy.place.in_plan, chunk_index: chunk_index.to_vec(), message: error.one_line() };
+        let chunk = CorruptChunk {
+            array: copy.place.in_plan,
+            chunk_index: chunk_index.to_vec(),
+            message: error.one_line(),
+        };
         self.corrupt.lock().unwrap_or_else(PoisonError::into_inner).push(chunk);
         Ok(())
     }

@@ -75,9 +75,8 @@ pub fn estimate_copy(
         for piece in pieces {
             let Ok(chain) = flat_chain(&array.target.metadata, piece.len()) else { continue };
             let started = Instant::now();
-            let encoded = with_scratch(|scratch, _, out| {
-                chain.encode(scratch, &piece, out).map(|()| out.len() as u64)
-            });
+            let encoded =
+                with_scratch(|scratch, _, out| chain.encode(scratch, &piece, out).map(|()| out.len() as u64));
             let Ok(encoded) = encoded else { continue };
             rates.encode += started.elapsed();
             rates.encoded += encoded;
@@ -115,7 +114,10 @@ fn is_encoded(array: &ArrayCopy) -> bool {
 }
 
 /// Returns the codecs of (inner) chunks for a run of elements: what depends on shapes is left out.
-fn flat_chain(metadata: &ArrayMetadata, bytes: usize) -> std::result::Result<Chain, crate::codec::CodecError> {
+fn flat_chain(
+    metadata: &ArrayMetadata,
+    bytes: usize,
+) -> std::result::Result<Chain, crate::codec::CodecError> {
     let specs: &[CodecSpec] = metadata.sharding().map_or(&metadata.codecs, |sharding| &sharding.codecs);
     let flat: Vec<CodecSpec> =
         specs.iter().filter(|spec| !matches!(spec, CodecSpec::Transpose(_))).cloned().collect();

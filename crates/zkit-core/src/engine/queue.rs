@@ -190,11 +190,14 @@ impl<'a> Queue<'a> {
 impl<'a> State<'a> {
     /// Returns work on a box that is open: what is nearer its end first.
     fn started_work(&self) -> Option<Work<'a>> {
-        let encode = self.open.iter().find_map(|open| {
-            open.take_chunks().map(|chunks| Work::Encode(Arc::clone(open), chunks))
-        });
+        let encode = self
+            .open
+            .iter()
+            .find_map(|open| open.take_chunks().map(|chunks| Work::Encode(Arc::clone(open), chunks)));
         encode.or_else(|| {
-            self.open.iter().find_map(|open| open.take_cells().map(|cells| Work::Fill(Arc::clone(open), cells)))
+            self.open
+                .iter()
+                .find_map(|open| open.take_cells().map(|cells| Work::Fill(Arc::clone(open), cells)))
         })
     }
 

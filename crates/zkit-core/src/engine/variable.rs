@@ -14,12 +14,7 @@ use crate::units::saturating_usize;
 
 impl Run<'_> {
     /// Rewrites the box of one unit.
-    pub(super) fn variable_box(
-        &self,
-        unit: &Unit,
-        copy: &Copy<'_>,
-        done: &mut Vec<Record>,
-    ) -> Result<()> {
+    pub(super) fn variable_box(&self, unit: &Unit, copy: &Copy<'_>, done: &mut Vec<Record>) -> Result<()> {
         self.cancel.check()?;
         let (Cover::Box(position), Some(rechunk)) = (&unit.cover, &copy.array.rechunk) else { return Ok(()) };
         let (source, grid) = (&copy.array.source.metadata, &copy.array.target.metadata.grid);
@@ -39,14 +34,18 @@ impl Run<'_> {
             let started = Instant::now();
             let inside = grid.chunk_region(chunk_index);
             let mut chunk = VariableElements::filled(fill, count);
-            let ranges: Vec<_> = inside.start.iter().zip(&inside.shape).map(|(&at, &length)| at..at + length).collect();
+            let ranges: Vec<_> =
+                inside.start.iter().zip(&inside.shape).map(|(&at, &length)| at..at + length).collect();
             // visiting cannot fail
             let _ = for_each_index::<()>(&ranges, |index| {
                 let flat = |origin: &[u64], shape: &[u64]| {
                     let along = index.iter().zip(origin).zip(shape);
-                    saturating_usize(along.fold(0, |flat, ((&at, &origin), &length)| flat * length + at - origin))
+                    saturating_usize(
+                        along.fold(0, |flat, ((&at, &origin), &length)| flat * length + at - origin),
+                    )
                 };
-                chunk.set(flat(&inside.start, &chunk_shape), elements.get(flat(&region.start, &region.shape)));
+                chunk
+                    .set(flat(&inside.start, &chunk_shape), elements.get(flat(&region.start, &region.shape)));
                 Ok(())
             });
             self.meter.assemble_time.add_time(started.elapsed());

@@ -71,7 +71,9 @@ pub fn verify(
     let target = proof.copy.readable_store()?;
     let window_bytes = resources.memory_bytes / (8 * resources.jobs.max(1) as u64);
     let mut tasks = Vec::new();
-    for (position, array) in proof.plan.arrays.iter().enumerate().filter(|(_, array)| array.store == proof.store) {
+    for (position, array) in
+        proof.plan.arrays.iter().enumerate().filter(|(_, array)| array.store == proof.store)
+    {
         let windows = match mode {
             Verify::None => return Ok(Verified::default()),
             Verify::Sample => sample(array),
@@ -180,7 +182,8 @@ fn compare(
     let differs = || {
         let grid = &array.target.metadata.grid;
         let chunk: Vec<u64> = grid.chunks_of(region).iter().map(|range| range.start).collect();
-        let end: Vec<u64> = region.start.iter().zip(&region.shape).map(|(start, length)| start + length).collect();
+        let end: Vec<u64> =
+            region.start.iter().zip(&region.shape).map(|(start, length)| start + length).collect();
         Err(mismatch(&array.source.path, &format!("chunk {chunk:?}, elements {:?} to {end:?}", region.start)))
     };
     if array.source.metadata.data_type.is_variable() {

@@ -42,9 +42,11 @@ pub(super) fn sample(array: &ArrayCopy) -> Vec<Window> {
     let mut random = Random(xxhash_rust::xxh3::xxh3_64(array.source.path.as_bytes()));
     let mut ranks = vec![0, stored.len().saturating_sub(1)];
     let window = windows_of(array, &vec![0; grid.rank()], &mut random);
-    let wanted = array.source.metadata.decoded_bytes().map_or(stored.len(), |bytes| {
-        bytes / SAMPLE_EVERY / window.bytes(array).max(1)
-    });
+    let wanted = array
+        .source
+        .metadata
+        .decoded_bytes()
+        .map_or(stored.len(), |bytes| bytes / SAMPLE_EVERY / window.bytes(array).max(1));
     let wanted = wanted.clamp(1, MOST_WINDOWS);
     // evenly spread, with a random place in each stratum; a chunk may be drawn more than once
     for at in 0..wanted {

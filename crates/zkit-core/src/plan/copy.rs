@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::layout::check_frames;
 use super::memory;
 use super::rechunk::{Geometry, Rechunk, SourceKind};
+use super::spill::Spill;
 use crate::codec::{Chain, Recoder};
 use crate::error::{Error, ErrorKind, Result};
 use crate::grid::ChunkSet;
@@ -31,6 +32,8 @@ pub struct Wish {
     pub jobs: usize,
     /// Where the source lies.
     pub source: SourceKind,
+    /// Scratch space that may be used; 0 for none.
+    pub scratch_bytes: u64,
 }
 
 /// One array to copy: as it is, what a listing says of it, and what it is to be.
@@ -56,6 +59,8 @@ pub enum Strategy {
     Rechunk,
     /// As rechunk, but the budget forbids boxes that hold source chunks whole: their parts are decoded in passes.
     RechunkPasses,
+    /// As rechunk, through scratch space: source chunks are cut into pieces, and chunks put together from these.
+    RechunkSpill,
 }
 
 /// One array of a plan.
@@ -71,6 +76,8 @@ pub struct ArrayCopy {
     pub strategy: Strategy,
     /// The boxes of a rechunk.
     pub rechunk: Option<Rechunk>,
+    /// The stages of a rechunk through scratch space, in the place of the boxes.
+    pub spill: Option<Box<Spill>>,
     /// Why, in a few words.
     pub why: String,
     /// What a reader of the copy should know.
@@ -234,6 +241,7 @@ fn plan_array(store: usize, wanted: Wanted) -> Result<ArrayCopy> {
         target,
         strategy,
         rechunk: None,
+        spill: None,
         why,
         note,
         absent: conversion.absent,
@@ -322,7 +330,9 @@ impl CopyPlan {
                     hash.update(document.to_string().as_bytes());
                 }
             }
-            hash.update(format!("{:?} {:?} {:?}", array.strategy, array.absent, array.rechunk).as_bytes());
+            let how =
+                format!("{:?} {:?} {:?} {:?}", array.strategy, array.absent, array.rechunk, array.spill);
+            hash.update(how.as_bytes());
         }
         for unit in &self.units {
             hash.update(format!("{} {:?}", unit.array, unit.cover).as_bytes());
@@ -351,14 +361,15 @@ impl ArrayCopy {
     /// Returns the bytes that an element takes, on average where that is not fixed.
     pub(super) fn element_bytes(&self) -> u64 {
         self.source.metadata.data_type.item_bytes().unwrap_or_else(|| {
-            let elements = crate::grid::product(&self.source.metadata.grid.largest_chunk_shape()).unwrap_or(1);
+            let elements =
+                crate::grid::product(&self.source.metadata.grid.largest_chunk_shape()).unwrap_or(1);
             self.decoded_chunk_bytes() / elements.max(1) + 32
         })
     }
 
     /// Returns whether the copy has another grid.
     pub fn is_rechunked(&self) -> bool {
-        matches!(self.strategy, Strategy::Rechunk | Strategy::RechunkPasses)
+        matches!(self.strategy, Strategy::Rechunk | Strategy::RechunkPasses | Strategy::RechunkSpill)
     }
 
     /// Returns what the search for boxes needs to know; `None` without fixed element size.
@@ -392,7 +403,13 @@ impl ArrayCopy {
             return Some(total);
         }
         let unit = crate::grid::product(&rechunk.unit_chunks)?;
-        Some(rechunk.units_of(&self.source.metadata.grid, grid, &self.stored).len().saturating_mul(unit).min(total))
+        Some(
+            rechunk
+                .units_of(&self.source.metadata.grid, grid, &self.stored)
+                .len()
+                .saturating_mul(unit)
+                .min(total),
+        )
     }
 
     fn add_to(&self, totals: &mut Totals) -> Result<()> {
@@ -411,6 +428,10 @@ impl ArrayCopy {
             totals.absent_written += u64::try_from(absent / u128::from(visited)).unwrap_or(u64::MAX);
         }
         let decoded = self.stored.len().saturating_mul(self.decoded_chunk_bytes());
+        if let Some(spill) = &self.spill {
+            // one array after the other
+            totals.scratch_bytes = totals.scratch_bytes.max(spill.scratch_bytes);
+        }
         match &self.rechunk {
             Some(rechunk) => {
                 totals.chunks_read += rechunk.visits.max(self.stored.len().min(1));
@@ -438,7 +459,11 @@ fn scaled(bytes: u64, factor: f64) -> u64 {
 }
 
 /// Cuts an array into units: boxes where it is rechunked, else runs of chunks of about [`UNIT_BYTES`].
-fn units_of(array: usize, copy: &ArrayCopy) -> Vec<Unit> {
+pub(super) fn units_of(array: usize, copy: &ArrayCopy) -> Vec<Unit> {
+    if copy.spill.is_some() {
+        // its stages have units of their own
+        return Vec::new();
+    }
     if let Some(rechunk) = &copy.rechunk {
         let unit = |position| Unit { array, cover: Cover::Box(position), decoded_bytes: rechunk.unit_bytes };
         return match copy.absent {

@@ -2,6 +2,7 @@
 
 use super::copy::{ArrayCopy, Strategy, Wish};
 use super::rechunk::{BoxBudget, Geometry, Rechunk, SourceKind};
+use super::spill;
 use crate::error::{Error, ErrorKind, Result};
 use crate::grid::{Grid, product};
 use crate::metadata::ArrayMetadata;
@@ -59,6 +60,23 @@ pub(super) fn share(arrays: &mut [ArrayCopy], wish: &Wish) -> Result<Shares> {
     };
     for (need, rechunk) in needs.iter().zip(boxes) {
         let array = &mut arrays[need.array];
+        let budget = BoxBudget { boxes: shares.pool_bytes, part: part_bytes(need, shares.jobs, wish) };
+        let spill = (wish.scratch_bytes > 0 && rechunk.decodes > NEARLY_ONCE)
+            .then(|| spill::plan(array, &need.geometry, budget, wish.scratch_bytes, wish.source))
+            .flatten()
+            .filter(|spill| spill.work < rechunk.work);
+        if let Some(spill) = spill {
+            array.strategy = Strategy::RechunkSpill;
+            array.why = format!(
+                "another chunk grid; through {} of scratch{}: without it source chunks would be decoded {:.1} times",
+                Bytes(spill.scratch_bytes),
+                if spill.rounds > 1 { format!(" in {} rounds", spill.rounds) } else { String::new() },
+                rechunk.decodes
+            );
+            array.rechunk = Some(Rechunk { decodes: spill.scatter.decodes + 1.0, ..spill.gather.clone() });
+            array.spill = Some(Box::new(spill));
+            continue;
+        }
         let total: u64 = product(&rechunk.unit_counts).unwrap_or(u64::MAX);
         if rechunk.decodes > NEARLY_ONCE {
             array.strategy = Strategy::RechunkPasses;
@@ -70,8 +88,10 @@ pub(super) fn share(arrays: &mut [ArrayCopy], wish: &Wish) -> Result<Shares> {
                 rechunk.decodes
             );
         } else {
-            array.why =
-                format!("another chunk grid; each source chunk is decoded once, in {total} boxes of {}", Bytes(rechunk.unit_bytes));
+            array.why = format!(
+                "another chunk grid; each source chunk is decoded once, in {total} boxes of {}",
+                Bytes(rechunk.unit_bytes)
+            );
         }
         array.rechunk = Some(rechunk);
     }
@@ -91,7 +111,8 @@ fn need(position: usize, array: &ArrayCopy, kind: SourceKind) -> Option<Need> {
     let chunk = geometry.chunk_bytes();
     // encoded chunks grow by little where they do not compress
     let encoded = chunk.saturating_add(chunk / 64).saturating_add(64 << 10);
-    let steps = |metadata: &ArrayMetadata, bytes: u64| bytes.saturating_mul(u64::from(metadata.codecs.len() > 2));
+    let steps =
+        |metadata: &ArrayMetadata, bytes: u64| bytes.saturating_mul(u64::from(metadata.codecs.len() > 2));
     // of large local shards inner chunks are read one by one
     let in_parts = kind == SourceKind::Local
         && array.source.metadata.sharding().is_some()
@@ -105,14 +126,18 @@ fn need(position: usize, array: &ArrayCopy, kind: SourceKind) -> Option<Need> {
     Some(Need { array: position, geometry, buffers })
 }
 
-fn try_share(needs: &[Need], direct: u64, jobs: usize, wish: &Wish) -> Option<(Shares, Vec<Rechunk>)> {
-    let part_most = wish.memory_bytes / (PART_SHARE * jobs as u64);
-    let part = |need: &Need| match need.geometry.decodes_whole() {
+/// Returns what a thread may hold of a decoded source chunk.
+fn part_bytes(need: &Need, jobs: usize, wish: &Wish) -> u64 {
+    let most = wish.memory_bytes / (PART_SHARE * jobs as u64);
+    match need.geometry.decodes_whole() {
         true => need.geometry.part_bytes(),
-        false => need.geometry.part_bytes().min(part_most),
-    };
-    let thread_bytes =
-        needs.iter().map(|need| need.buffers.saturating_add(part(need))).max().unwrap_or(0);
+        false => need.geometry.part_bytes().min(most),
+    }
+}
+
+fn try_share(needs: &[Need], direct: u64, jobs: usize, wish: &Wish) -> Option<(Shares, Vec<Rechunk>)> {
+    let part = |need: &Need| part_bytes(need, jobs, wish);
+    let thread_bytes = needs.iter().map(|need| need.buffers.saturating_add(part(need))).max().unwrap_or(0);
     let threads = thread_bytes.checked_mul(jobs as u64)?;
     if jobs > 1 && threads > wish.memory_bytes / 2 {
         return None;
@@ -156,7 +181,8 @@ fn over_budget(arrays: &[ArrayCopy], needs: &[Need], direct: u64, wish: &Wish) -
         Bytes(bytes),
         Bytes(wish.memory_bytes)
     );
-    let hint = format!("pass --memory {} or more, or smaller --chunks", Bytes(bytes.next_multiple_of(1 << 20)));
+    let hint =
+        format!("pass --memory {} or more, or smaller --chunks", Bytes(bytes.next_multiple_of(1 << 20)));
     Error::new(ErrorKind::OverBudget, message).with_hint(hint)
 }
 
@@ -166,9 +192,10 @@ fn variable_boxes(array: &ArrayCopy, budget: u64) -> Option<Rechunk> {
     let chunk = target.largest_chunk_shape();
     let aligned = aligned_counts(source, target);
     let bytes_of = |unit: &[u64]| {
-        let elements = unit.iter().zip(&chunk).try_fold(1u64, |product, (&count, &length)| {
-            product.checked_mul(count)?.checked_mul(length)
-        });
+        let elements = unit
+            .iter()
+            .zip(&chunk)
+            .try_fold(1u64, |product, (&count, &length)| product.checked_mul(count)?.checked_mul(length));
         elements.and_then(|elements| elements.checked_mul(array.element_bytes())).unwrap_or(u64::MAX)
     };
     // elements are held twice: as they were decoded, and chunk by chunk
@@ -179,6 +206,7 @@ fn variable_boxes(array: &ArrayCopy, budget: u64) -> Option<Rechunk> {
     Some(Rechunk {
         unit_bytes: bytes_of(&unit_chunks),
         decodes: 1.0,
+        work: 0.0,
         visits: source.total().unwrap_or(u64::MAX),
         unit_counts,
         unit_chunks,

@@ -7,13 +7,16 @@ mod copy;
 mod layout;
 mod memory;
 mod rechunk;
+mod spill;
 
 pub use access::{Access, Dimensions, ReadCost, chunks_for, grown, read_cost, shrunk};
 pub use copy::{
-    ArrayCopy, CopyPlan, Cover, StoreCopy, Stored, Strategy, Totals, Unit, Wanted, WantedStore, Wish, plan_copy,
+    ArrayCopy, CopyPlan, Cover, StoreCopy, Stored, Strategy, Totals, Unit, Wanted, WantedStore, Wish,
+    plan_copy,
 };
 pub use layout::{
     CHUNK_TARGET_BYTES, ChunkLength, ChunksWish, DimensionKey, LayoutWish, ShardsWish, check_frames,
 };
 pub use memory::Shares;
 pub use rechunk::{Rechunk, SourceKind};
+pub use spill::{Spill, Stage};

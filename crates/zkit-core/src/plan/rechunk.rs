@@ -59,6 +59,8 @@ pub struct Rechunk {
     pub decodes: f64,
     /// How often source chunks are read, together.
     pub visits: u64,
+    /// What reading and decoding cost, in decoded bytes at the speed of a codec.
+    pub(super) work: f64,
 }
 
 /// What the search needs to know of an array.
@@ -118,6 +120,11 @@ impl Geometry {
         })
     }
 
+    /// Returns the stored bytes for each decoded one.
+    pub(super) fn stored_ratio(&self) -> f64 {
+        self.stored_ratio
+    }
+
     /// Returns the decoded bytes of one destination chunk: the least that a unit takes.
     pub(super) fn chunk_bytes(&self) -> u64 {
         product(&self.target_chunk).unwrap_or(u64::MAX).saturating_mul(self.item_bytes)
@@ -135,9 +142,18 @@ impl Geometry {
 
     /// Finds the cheapest box that fits the budget; `None` if not even one destination chunk does.
     pub(super) fn plan(&self, budget: BoxBudget) -> Option<Rechunk> {
+        self.plan_with(budget, None)
+    }
+
+    /// As [`Self::plan`], with the length of the box along one dimension given, in destination chunks.
+    pub(super) fn plan_with(&self, budget: BoxBudget, fixed: Option<(usize, u64)>) -> Option<Rechunk> {
         let rank = self.shape.len();
-        let counts: Vec<u64> = (0..rank).map(|d| self.shape[d].div_ceil(self.target_chunk[d].max(1))).collect();
+        let counts: Vec<u64> =
+            (0..rank).map(|d| self.shape[d].div_ceil(self.target_chunk[d].max(1))).collect();
         let mut lengths: Vec<Vec<Length>> = (0..rank).map(|d| self.lengths(d, counts[d])).collect();
+        if let Some((d, length)) = fixed {
+            lengths[d] = vec![self.length(d, length.clamp(1, counts[d].max(1)), counts[d].max(1))];
+        }
         thin(&mut lengths);
         let mut best: [Option<(f64, Cost, Vec<u64>)>; 2] = [None, None];
         let ranges: Vec<Range<u64>> = lengths.iter().map(|lengths| 0..lengths.len() as u64).collect();
@@ -172,10 +188,12 @@ impl Geometry {
             unit_bytes: cost.box_bytes,
             decodes: cost.decoded / self.array_bytes().max(1.0),
             visits: saturating(cost.visits),
+            work: cost.work,
         })
     }
 
-    fn array_bytes(&self) -> f64 {
+    /// Returns the decoded bytes of the array.
+    pub(super) fn array_bytes(&self) -> f64 {
         self.shape.iter().map(|&length| float(length)).product::<f64>() * float(self.item_bytes)
     }
 
@@ -194,9 +212,12 @@ impl Geometry {
         lengths.retain(|&length| length <= count);
         lengths.sort_unstable();
         lengths.dedup();
-        let mut lengths: Vec<Length> = lengths.into_iter().map(|chunks| self.length(dimension, chunks, count)).collect();
+        let mut lengths: Vec<Length> =
+            lengths.into_iter().map(|chunks| self.length(dimension, chunks, count)).collect();
         // of lengths that need as many units only the shortest is of use
-        lengths.dedup_by(|later, earlier| later.units == earlier.units && later.incidences >= earlier.incidences);
+        lengths.dedup_by(|later, earlier| {
+            later.units == earlier.units && later.incidences >= earlier.incidences
+        });
         while lengths.len() > MOST_LENGTHS {
             halve(&mut lengths);
         }
@@ -318,7 +339,8 @@ impl Rechunk {
     pub fn units_of(&self, source: &Grid, target: &Grid, stored: &ChunkSet) -> ChunkSet {
         let mut units = ChunkSet::default();
         let lengths = self.unit_chunks.iter().zip(target.largest_chunk_shape());
-        let unit_lengths: Vec<u64> = lengths.map(|(&count, chunk)| count.saturating_mul(chunk).max(1)).collect();
+        let unit_lengths: Vec<u64> =
+            lengths.map(|(&count, chunk)| count.saturating_mul(chunk).max(1)).collect();
         for position in stored.iter() {
             let region = source.chunk_region(&source.index_at(position));
             if region.is_empty() {
@@ -330,7 +352,8 @@ impl Rechunk {
                 .collect();
             // visiting cannot fail
             let _ = for_each_index::<()>(&ranges, |index| {
-                let position = index.iter().zip(&self.unit_counts).fold(0, |flat, (&at, &count)| flat * count + at);
+                let position =
+                    index.iter().zip(&self.unit_counts).fold(0, |flat, (&at, &count)| flat * count + at);
                 units.insert(position);
                 Ok(())
             });
@@ -370,8 +393,13 @@ fn blosc_block_bytes(source: &ArrayMetadata) -> u64 {
 
 /// Takes away lengths until there are few enough boxes to try; the longest lists first, 1 and all are kept.
 fn thin(lengths: &mut [Vec<Length>]) {
-    while lengths.iter().try_fold(1usize, |product, list| product.checked_mul(list.len())).is_none_or(|boxes| boxes > MOST_BOXES) {
-        let Some(longest) = lengths.iter_mut().max_by_key(|list| list.len()).filter(|list| list.len() > 2) else {
+    while lengths
+        .iter()
+        .try_fold(1usize, |product, list| product.checked_mul(list.len()))
+        .is_none_or(|boxes| boxes > MOST_BOXES)
+    {
+        let Some(longest) = lengths.iter_mut().max_by_key(|list| list.len()).filter(|list| list.len() > 2)
+        else {
             return;
         };
         halve(longest);
@@ -388,7 +416,7 @@ fn halve(lengths: &mut Vec<Length>) {
     });
 }
 
-fn gcd(mut a: u64, mut b: u64) -> u64 {
+pub(super) fn gcd(mut a: u64, mut b: u64) -> u64 {
     while b != 0 {
         (a, b) = (b, a % b);
     }

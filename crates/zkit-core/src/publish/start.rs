@@ -187,7 +187,16 @@ fn resume(
     let writer = LocalWriter::open(&places.partial)?;
     let done = vec![ChunkSet::default(); contents.header.arrays.len()];
     let header = contents.header;
-    let store = PartialStore { places, existing, writer, journal, header, done, resumed: true, keep: AtomicBool::new(false) };
+    let store = PartialStore {
+        places,
+        existing,
+        writer,
+        journal,
+        header,
+        done,
+        resumed: true,
+        keep: AtomicBool::new(false),
+    };
     Ok(Start::Build(Box::new(store)))
 }
 

@@ -108,7 +108,7 @@ fn built(start: Start) -> PartialStore {
 }
 
 /// Ends a run as kill -9 does: nothing is cleared, the kernel frees the lock.
-fn kill(mut store: PartialStore) {
+fn kill(store: PartialStore) {
     store.keep.store(true, std::sync::atomic::Ordering::Relaxed);
 }
 
@@ -286,6 +286,7 @@ fn a_commit_onto_an_occupied_destination_leaves_both_as_they_are() {
     let store = place.finished(Existing::Keep);
     std::fs::create_dir(place.destination()).unwrap();
     let error = store.commit().unwrap_err();
+    drop(store);
     assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
     assert_eq!(std::fs::read_dir(place.destination()).unwrap().count(), 0);
     assert_eq!(place.names(), ["a.zarr", "a.zarr.partial", "a.zarr.partial.journal"]);

@@ -67,7 +67,8 @@ impl ArrayReader<'_> {
     ) -> Result<()> {
         let chain = self.chain_for(chunk_index)?;
         let origin = self.node().metadata.grid.chunk_region(chunk_index).start;
-        let start = part.start.iter().zip(&origin).map(|(&at, &origin)| saturating_usize(at - origin)).collect();
+        let start =
+            part.start.iter().zip(&origin).map(|(&at, &origin)| saturating_usize(at - origin)).collect();
         let wanted = Wanted { chunk_index, part, start, shape: to_usize(&part.shape) };
         let visited = with_buffers(|buffers| match chain.shard() {
             Some(shard) => self.visit_shard(shard, &chain, &wanted, source, buffers, meter, visit),

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use zarrs::array::{Array, ArrayBytes, ArrayMetadata};
 use zarrs::storage::store::MemoryStore;
-use zarrs::storage::{ListableStorageTraits as _, ReadableStorageTraits as _, StoreKey, WritableStorageTraits as _};
+use zarrs::storage::{
+    ListableStorageTraits as _, ReadableStorageTraits as _, StoreKey, WritableStorageTraits as _,
+};
 use zkit_core::cancel::Cancel;
 use zkit_core::engine::{
     Endpoint, OnCorrupt, Proof, Resources, RunOptions, SurveyDepth, Verify, run_copy, survey, verify,
@@ -35,6 +37,7 @@ pub(crate) struct Case {
     pub(crate) jobs: usize,
     /// Every how many chunks of the source is left out; 0 for none.
     pub(crate) absent_every: u64,
+    pub(crate) scratch_bytes: u64,
     pub(crate) element: fn(&[u64]) -> u8,
 }
 
@@ -61,7 +64,8 @@ pub(crate) enum Mutation {
 }
 
 impl Mutation {
-    pub(crate) const ALL: [Self; 4] = [Self::SwappedStride, Self::WrongEdge, Self::SwappedChunks, Self::LostChunk];
+    pub(crate) const ALL: [Self; 4] =
+        [Self::SwappedStride, Self::WrongEdge, Self::SwappedChunks, Self::LostChunk];
 }
 
 const CODECS: [&str; 6] = [
@@ -72,6 +76,8 @@ const CODECS: [&str; 6] = [
     r#", {"name": "gzip", "configuration": {"level": 1}}"#,
     r#", {"name": "zstd", "configuration": {"level": 1, "checksum": false}}, {"name": "crc32c"}"#,
 ];
+
+pub(crate) const GZIP: &str = CODECS[4];
 
 fn item_bytes(data_type: &str) -> usize {
     match data_type {
@@ -85,13 +91,7 @@ fn item_bytes(data_type: &str) -> usize {
 
 /// Returns any case of up to four dimensions.
 pub(crate) fn cases() -> impl Strategy<Value = Case> {
-    let dimension = (
-        prop_oneof![8 => 1u64..24, 1 => Just(0)],
-        1u64..9,
-        1u64..9,
-        1u64..4,
-        1u64..4,
-    );
+    let dimension = (prop_oneof![8 => 1u64..24, 1 => Just(0)], 1u64..9, 1u64..9, 1u64..4, 1u64..4);
     (
         proptest::collection::vec(dimension, 0..5),
         (any::<bool>(), any::<bool>(), any::<bool>()),
@@ -110,29 +110,43 @@ pub(crate) fn cases() -> impl Strategy<Value = Case> {
         ]),
         (15u32..22, 1usize..5, 0u64..4),
     )
-        .prop_map(|(dimensions, (source_sharded, target_sharded, transposed), data_type, codecs, target, budget)| {
-            let column = |at: fn(&(u64, u64, u64, u64, u64)) -> u64| dimensions.iter().map(at).collect::<Vec<u64>>();
-            let any = !dimensions.is_empty();
-            Case {
-                shape: column(|d| d.0),
-                source_chunk: column(|d| d.1),
-                source_shard: (source_sharded && any).then(|| column(|d| d.1 * d.3)),
-                target_chunk: column(|d| d.2),
-                target_shard: (target_sharded && any).then(|| column(|d| d.2 * d.4)),
+        .prop_map(
+            |(
+                dimensions,
+                (source_sharded, target_sharded, transposed),
                 data_type,
                 codecs,
-                transposed,
                 target,
-                // too little at times: then the case runs with what the plan says it needs
-                memory_bytes: 1 << budget.0,
-                jobs: budget.1,
-                absent_every: budget.2,
-                element: |index| {
-                    let flat = index.iter().fold(3u64, |flat, &at| flat.wrapping_mul(0x9e37_79b9).wrapping_add(at));
-                    (flat ^ flat >> 7) as u8
-                },
-            }
-        })
+                budget,
+            )| {
+                let column = |at: fn(&(u64, u64, u64, u64, u64)) -> u64| {
+                    dimensions.iter().map(at).collect::<Vec<u64>>()
+                };
+                let any = !dimensions.is_empty();
+                Case {
+                    shape: column(|d| d.0),
+                    source_chunk: column(|d| d.1),
+                    source_shard: (source_sharded && any).then(|| column(|d| d.1 * d.3)),
+                    target_chunk: column(|d| d.2),
+                    target_shard: (target_sharded && any).then(|| column(|d| d.2 * d.4)),
+                    data_type,
+                    codecs,
+                    transposed,
+                    target,
+                    // too little at times: then the case runs with what the plan says it needs
+                    memory_bytes: 1 << budget.0,
+                    jobs: budget.1,
+                    absent_every: budget.2,
+                    scratch_bytes: 1 << 30,
+                    element: |index| {
+                        let flat = index
+                            .iter()
+                            .fold(3u64, |flat, &at| flat.wrapping_mul(0x9e37_79b9).wrapping_add(at));
+                        (flat ^ flat >> 7) as u8
+                    },
+                }
+            },
+        )
 }
 
 impl Case {
@@ -150,6 +164,7 @@ impl Case {
             memory_bytes: 1 << 20,
             jobs: 2,
             absent_every: 0,
+            scratch_bytes: 0,
             element: |index| index.iter().fold(3, |flat, &at| flat * 31 + at) as u8 | 1,
         }
     }
@@ -216,7 +231,9 @@ impl Case {
             })
             .collect();
         if total > 0 {
-            array.store_array_subset(&array.subset_all(), ArrayBytes::new_flen(elements)).expect("zarrs writes");
+            array
+                .store_array_subset(&array.subset_all(), ArrayBytes::new_flen(elements))
+                .expect("zarrs writes");
         }
         let root = folder.join("source");
         std::fs::create_dir(&root).expect("the folder is ours");
@@ -261,7 +278,10 @@ impl Case {
                 TargetCodec::Uncompressed => ChecksumChoice::None,
                 _ => ChecksumChoice::Auto,
             },
-            layout: Some(Layout { chunk_shape: self.target_chunk.clone(), shard_shape: self.target_shard.clone() }),
+            layout: Some(Layout {
+                chunk_shape: self.target_chunk.clone(),
+                shard_shape: self.target_shard.clone(),
+            }),
         };
         let wanted = Wanted { array: hierarchy.arrays[0].clone(), stored, target };
         let wish = Wish {
@@ -269,6 +289,7 @@ impl Case {
             memory_bytes: self.memory_bytes,
             jobs: self.jobs,
             source: SourceKind::Local,
+            scratch_bytes: self.scratch_bytes,
         };
         plan_copy(vec![WantedStore { groups: Vec::new(), arrays: vec![wanted] }], &wish)
     }
@@ -284,16 +305,26 @@ impl Case {
         let target = folder.join("target");
         let _ = std::fs::remove_dir_all(&target);
         std::fs::create_dir(&target).expect("the folder is ours");
+        let scratch = folder.join("scratch");
         let writer = LocalWriter::open(&target).expect("it exists");
-        let endpoint = Endpoint { source: source.readable_store().expect("local"), writer: &writer, journal: None, done: &[], resumed: false };
+        let endpoint = Endpoint {
+            source: source.readable_store().expect("local"),
+            writer: &writer,
+            journal: None,
+            done: &[],
+            resumed: false,
+            scratch: Some(&scratch),
+        };
         let observer = Silent::default();
-        let options = RunOptions { memory_bytes: self.memory_bytes.max(1 << 26), on_corrupt: OnCorrupt::Fail };
+        let options =
+            RunOptions { memory_bytes: self.memory_bytes.max(1 << 26), on_corrupt: OnCorrupt::Fail };
         let mut finished = Vec::new();
         run_copy(&plan, &[endpoint], options, &observer, &Cancel::default(), &mut |store, _| {
             finished.push(store);
             Ok(())
         })
         .expect("the copy is made");
+        assert!(!scratch.exists(), "scratch space is given back");
         assert_eq!(finished, [0]);
         for (key, document) in metadata_documents(&plan, 0, &source, Consolidate::Never) {
             writer.put(&key, document.to_pretty().as_bytes()).expect("the folder is ours");
@@ -334,7 +365,9 @@ impl Case {
         let backup = folder.join("backup");
         std::fs::create_dir(&backup).expect("the folder is ours");
         let keys = self.copied_keys(folder);
-        let pick = |salt: u64| keys[(seed.wrapping_mul(0x9e37_79b9) >> 3).wrapping_add(salt) as usize % keys.len()].clone();
+        let pick = |salt: u64| {
+            keys[(seed.wrapping_mul(0x9e37_79b9) >> 3).wrapping_add(salt) as usize % keys.len()].clone()
+        };
         let key = pick(0);
         let keep = |key: &str| {
             std::fs::copy(root.join(key), backup.join(key.replace('/', "_"))).expect("the folder is ours");
@@ -377,7 +410,8 @@ impl Case {
     pub(crate) fn unmutate(&self, folder: &Path) {
         let backup = folder.join("backup");
         for name in files(&backup, "") {
-            std::fs::copy(backup.join(&name), folder.join("target").join(name.replace('_', "/"))).expect("ours");
+            std::fs::copy(backup.join(&name), folder.join("target").join(name.replace('_', "/")))
+                .expect("ours");
         }
         std::fs::remove_dir_all(backup).expect("the folder is ours");
     }
@@ -387,7 +421,8 @@ impl Copied {
     /// Compares the copy with its source.
     pub(crate) fn verify(&self, mode: Verify, resources: Resources) -> Result<()> {
         let (source, copy) = (Case::hierarchy(&self.source), Case::hierarchy(&self.target));
-        let proof = Proof { plan: &self.plan, store: 0, source: source.readable_store()?, copy: &copy, corrupt: &[] };
+        let proof =
+            Proof { plan: &self.plan, store: 0, source: source.readable_store()?, copy: &copy, corrupt: &[] };
         verify(proof, mode, resources, &Silent::default(), &Cancel::default()).map(|_| ())
     }
 }

@@ -1,10 +1,13 @@
 //! Copies onto other chunk grids, whatever the grids: zarrs writes the sources and reads the copies.
 
+#![expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small numbers")]
+
 mod case;
 
 use proptest::prelude::*;
 use zkit_core::engine::{Resources, Verify};
 use zkit_core::metadata::TargetCodec;
+use zkit_core::plan::Strategy;
 
 use case::{Case, cases};
 
@@ -42,6 +45,35 @@ fn a_budget_in_which_no_unit_fits_names_the_least_that_does() {
         .map(|mebibytes| mebibytes as u64 * (1 << 20))
         .expect("a size");
     case.with_memory(least, 2).copy(folder.path());
+}
+
+#[test]
+fn what_memory_does_not_hold_goes_through_scratch_space_in_rounds() {
+    // gzip gives no parts: without scratch every chunk would be decoded once a box
+    for (codecs, scratch_bytes, strategy, rounds) in [
+        (case::GZIP, 0, Strategy::RechunkPasses, 0),
+        (case::GZIP, 1 << 30, Strategy::RechunkSpill, 1),
+        (case::GZIP, 2 << 20, Strategy::RechunkSpill, 2),
+    ] {
+        for absent_every in [0, 3] {
+            let mut case = Case::new(&[128, 192, 160], &[1, 192, 160], &[128, 8, 10]).with_memory(6 << 20, 2);
+            (case.data_type, case.codecs, case.scratch_bytes) = ("float64", codecs, scratch_bytes);
+            case.absent_every = absent_every;
+            let folder = tempfile::tempdir().unwrap();
+            let source = case.write_source(folder.path());
+            let copied = case.copy(folder.path());
+            let array = &copied.plan.arrays[0];
+            assert_eq!(array.strategy, strategy, "{}", array.why);
+            let spilled = array.spill.as_ref().map_or(0, |spill| spill.rounds);
+            assert!(spilled >= rounds, "{}", array.why);
+            assert!(case.read_copy(folder.path()) == source, "{strategy:?}");
+            copied.verify(Verify::Full, case.resources()).unwrap();
+            if rounds == 1 {
+                let once = 128 * 192 * 160 * 8;
+                assert!(copied.bytes_decoded <= 2 * once + once / 4, "{} decoded", copied.bytes_decoded);
+            }
+        }
+    }
 }
 
 #[test]

@@ -69,6 +69,7 @@ pub(super) fn strategy_name(strategy: Strategy) -> &'static str {
         Strategy::Recode => "recode",
         Strategy::Rechunk => "rechunk",
         Strategy::RechunkPasses => "rechunk in passes",
+        Strategy::RechunkSpill => "rechunk through scratch",
     }
 }
 

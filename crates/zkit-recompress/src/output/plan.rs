@@ -133,7 +133,10 @@ fn facts(output: &PlanOutput, plan: &CopyPlan, costs: &Costs) -> Facts {
         facts.fact("disk", rate);
     }
     if costs.files_dominate(plan) {
-        facts.fact("advice", "creating files takes most of the time: larger --chunks, or --shards auto with --zarr-format 3");
+        facts.fact(
+            "advice",
+            "creating files takes most of the time: larger --chunks, or --shards auto with --zarr-format 3",
+        );
     }
     if totals.absent_written > 0 {
         facts.fact(

@@ -42,7 +42,11 @@ impl Seconds {
             ("decode", self.decode, "more cores"),
             ("assemble", self.assemble, "more cores, or chunks longer along the last dimension"),
             ("encode", self.encode, "more cores, or --prefer speed"),
-            ("write", self.write, "faster storage, or fewer and larger objects: larger --chunks, or --shards"),
+            (
+                "write",
+                self.write,
+                "faster storage, or fewer and larger objects: larger --chunks, or --shards",
+            ),
         ]
     }
 
@@ -53,8 +57,11 @@ impl Seconds {
 
     /// Returns a table of the stages.
     pub(super) fn table(&self, jobs: usize) -> Table {
-        let mut table =
-            Table::new([Column::left("stage"), Column::right("seconds"), Column::right("share of the threads")]);
+        let mut table = Table::new([
+            Column::left("stage"),
+            Column::right("seconds"),
+            Column::right("share of the threads"),
+        ]);
         #[expect(clippy::cast_precision_loss, reason = "a few threads")]
         let available = self.copy() * jobs as f64;
         let mut busy = 0.0;

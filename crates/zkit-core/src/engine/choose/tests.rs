@@ -187,7 +187,7 @@ fn chunks_too_large_for_blosc_get_another_codec() {
 
 /// Returns the header of a frame that a copy with this codec holds.
 fn header_in_copy(metadata: &ArrayMetadata, codec: &TargetCodec) -> Header {
-    let target = Target { format: None, codec: codec.clone(), checksum: ChecksumChoice::None };
+    let target = Target { format: None, codec: codec.clone(), checksum: ChecksumChoice::None, layout: None };
     let copy = convert("/a", metadata, &target).unwrap().metadata;
     let mut frame = Vec::new();
     let chain = Chain::compile(&copy, &[1 << 19]).unwrap();

@@ -203,8 +203,7 @@ impl<'a> Builder<'a> {
         self.listing.bytes_stored = self.listing.bytes_stored.saturating_add(chunk.bytes);
         self.listing.sizes.add(chunk.bytes);
         let words = [chunk.position, chunk.bytes, stamp].map(u64::to_le_bytes).concat();
-        self.listing.fingerprint =
-            self.listing.fingerprint.wrapping_add(xxhash_rust::xxh3::xxh3_128(&words));
+        self.listing.fingerprint = self.listing.fingerprint.wrapping_add(xxhash_rust::xxh3::xxh3_128(&words));
         self.sample.offer(chunk);
         if chunk.bytes == 0 && self.array.metadata.chunk_decoded_bytes() != Some(0) {
             self.empty.add(key);

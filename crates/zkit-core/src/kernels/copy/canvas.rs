@@ -192,9 +192,8 @@ impl Cell<'_> {
         self.check(start, shape)?;
         check(self.canvas.item_size, shape, layout, src.len(), "source")?;
         self.each_chunk(start, shape, true, |part, to| {
-            let offset: isize = (0..start.len())
-                .map(|d| layout.strides[d] * (part.from[d] - start[d]).cast_signed())
-                .sum();
+            let offset: isize =
+                (0..start.len()).map(|d| layout.strides[d] * (part.from[d] - start[d]).cast_signed()).sum();
             // SAFETY: the part is some of the items that were found inside the source; `to` is this cell's alone.
             unsafe {
                 let src = src.as_ptr().wrapping_add(layout.offset).offset(offset);
@@ -215,7 +214,13 @@ impl Cell<'_> {
     pub fn fill(&mut self, start: &[usize], shape: &[usize], element: &[u8]) -> Result<(), OutOfBounds> {
         self.check(start, shape)?;
         let strides = vec![0; shape.len()];
-        check(self.canvas.item_size, shape, Strided { offset: 0, strides: &strides }, element.len(), "source")?;
+        check(
+            self.canvas.item_size,
+            shape,
+            Strided { offset: 0, strides: &strides },
+            element.len(),
+            "source",
+        )?;
         self.each_chunk(start, shape, false, |part, to| {
             // SAFETY: the one item was found inside `element`; `to` is this cell's alone.
             unsafe {
@@ -237,13 +242,7 @@ impl Cell<'_> {
     }
 
     /// Calls `work` for the part of a box in each chunk that it meets, with the place of the part's first item.
-    fn each_chunk(
-        &self,
-        start: &[usize],
-        shape: &[usize],
-        touches: bool,
-        work: impl Fn(&Part<'_>, *mut u8),
-    ) {
+    fn each_chunk(&self, start: &[usize], shape: &[usize], touches: bool, work: impl Fn(&Part<'_>, *mut u8)) {
         let canvas = self.canvas;
         if shape.contains(&0) {
             return;
@@ -386,7 +385,9 @@ mod tests {
         let mut cell = canvas.claim(1).unwrap();
         assert!(canvas.claim(1).is_none() && canvas.claim(2).is_none());
         let layout = Strided { offset: 0, strides: &[1, 1] };
-        for (start, shape) in [([1, 1], [1, 1]), ([2, 0], [1, 1]), ([2, 1], [3, 1]), ([2, 1], [1, usize::MAX])] {
+        for (start, shape) in
+            [([1, 1], [1, 1]), ([2, 0], [1, 1]), ([2, 1], [3, 1]), ([2, 1], [1, usize::MAX])]
+        {
             assert!(cell.write(&start, &shape, &[0; 64], layout).is_err());
             assert!(cell.fill(&start, &shape, &[0]).is_err());
         }
