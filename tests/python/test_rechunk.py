@@ -16,7 +16,7 @@ import gen_v3
 import layouts
 import oracle
 from conftest import listing
-from gen_values import weather
+from gen_values import typed, weather
 
 CODEC = "zstd:1"
 SHAPE, CHUNKS = (23, 17, 19), (4, 17, 10)
@@ -306,6 +306,16 @@ def test_absent_chunks_read_as_before_in_chunks_that_cross_them(zkit, tmp_path, 
     copies.assert_faithful(source, copy, zarr_format=zarr_format, codec=CODEC)
 
 
+def test_absent_times_under_a_null_fill_value_stay_missing(zkit, tmp_path):
+    """zarr-python and xarray read them as NaT, not as 1970."""
+    values = np.arange(26, dtype="<M8[s]").reshape(13, 2)
+    store = gen_v2.group(tmp_path / "a.zarr")
+    gen_v2.v2(store / "a", values, chunks=(4, 2), fill=None, absent={(1, 0)}, dims=["y", "x"])
+    assert np.isnat(read(store / "a")[4:8]).all() and not np.isnat(read(store / "a")[8:]).any()
+    rechunk(zkit, store, tmp_path / "copy.zarr", "--chunks", "y=6")
+    assert oracle.digest(read(tmp_path / "copy.zarr" / "a")) == oracle.digest(read(store / "a"))
+
+
 def test_what_was_absent_stays_absent(zkit, tmp_path):
     """A template of a large array must not be blown up."""
     store = gen_v2.group(tmp_path / "template.zarr")
@@ -451,7 +461,7 @@ def large(tmp_path_factory):
     return store, oracle.digest(values)
 
 
-@pytest.mark.parametrize("memory", [1, 8, 512])
+@pytest.mark.parametrize("memory", [2, 8, 512])
 def test_a_tiny_budget_is_kept_and_changes_nothing(zkit, large, tmp_path, memory):
     (store, digest), copy = large, tmp_path / "copy.zarr"
     outcome = zkit(
@@ -474,10 +484,70 @@ def test_a_budget_that_holds_no_chunk_is_refused_with_the_least_that_would_do(zk
     )  # fmt: skip
 
 
-def test_no_scratch_space_may_be_asked_for(zkit, cubes, tmp_path):
+# ---- scratch space ----------------------------------------------------------------------------------------------
+
+MAPS, TO_SERIES = (96, 64, 80), ("--chunks", "time=-1,lat=8,lon=8", "--memory", "1MiB", "--jobs", "2")
+
+
+@pytest.fixture(scope="module")
+def maps(tmp_path_factory):
+    """2 MB of maps in several layouts, read once."""
+    folder, values = tmp_path_factory.mktemp("maps"), layouts.awkward(MAPS)
+    names = [name for name in layouts.CUBES if "sharded" not in name]
+    stores = {name: layouts.CUBES[name](folder / f"{name}.zarr", values, (1, 64, 80)) for name in names}
+    return {name: copies.Source(store) for name, store in stores.items()}
+
+
+def strategy_of(report, path="/t2m"):
+    return next(array["strategy"] for array in report["arrays"] if array["path"] == path)
+
+
+@pytest.mark.parametrize("layout", ["v2", "v2_f_order", "v2_big_endian", "v3", "v3_transposed", "v3_big_endian"])
+def test_a_rechunk_through_scratch_space_changes_nothing(zkit, maps, tmp_path, layout):
+    source, copy = maps[layout], tmp_path / "work" / "copy.zarr"
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    report = rechunk(zkit, source.path, copy, *TO_SERIES, "--scratch", scratch)
+    assert strategy_of(report) == "rechunk-spill", "not what this check is about"
+    assert list(scratch.iterdir()) == [] and [p.name for p in copy.parent.iterdir()] == ["copy.zarr"]
+    assert layouts.grids(copy)["/t2m"] == ((96, 8, 8), None)
+    copies.assert_faithful(source, copy, zarr_format="keep", codec=CODEC)
+
+
+def test_scratch_space_gives_the_same_bytes_as_none(zkit, maps, tmp_path):
+    written = {}
+    for size in ("1GiB", "100KiB"):
+        copy = tmp_path / size
+        report = rechunk(zkit, maps["v2"].path, copy, *TO_SERIES, "--scratch-size", size)
+        written[strategy_of(report)] = {p.relative_to(copy): p.read_bytes() for p in copy.rglob("*") if p.is_file()}
+    assert sorted(written) == ["rechunk-passes", "rechunk-spill"]
+    assert written["rechunk-passes"] == written["rechunk-spill"]
+
+
+def test_no_scratch_space_may_be_asked_for(zkit, maps, tmp_path):
     """`--scratch-size 0` is documented: none."""
-    rechunk(zkit, cubes["v2"].path, tmp_path / "copy.zarr", "--chunks", "time=-1,lat=2,lon=2", "--scratch-size", "0")
-    assert oracle.digests(tmp_path / "copy.zarr") == cubes["v2"].digests
+    report = rechunk(zkit, maps["v2"].path, tmp_path / "copy.zarr", *TO_SERIES, "--scratch-size", "0")
+    assert strategy_of(report) == "rechunk-passes"
+    assert oracle.digests(tmp_path / "copy.zarr") == maps["v2"].digests
+
+
+def test_a_plan_says_how_much_scratch_space_it_takes(zkit, maps, tmp_path):
+    plan = zkit.json("recompress", maps["v2"].path, tmp_path / "copy.zarr", "--dry-run", "--codec", CODEC, *TO_SERIES)
+    assert strategy_of(plan) == "rechunk-spill" and plan["scratch_bytes"] >= 1_900_000
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_types_of_any_width_go_through_scratch_space(zkit, tmp_path):
+    store = gen_v2.group(tmp_path / "types.zarr")
+    for dtype in ("|b1", "<i2", ">f8", "<c16", "|S5", "<U3", "<M8[s]", "|V3"):
+        kind = np.dtype(dtype).kind
+        fill = {"b": False, "c": [0.0, 0.0], "S": "", "U": "", "M": -(2**63), "V": None}.get(kind, 0)
+        values = np.resize(typed(dtype), (96, 62, 74)).astype(dtype)
+        gen_v2.v2(store / kind, values, chunks=(1, 62, 74), fill=fill, absent={(5, 0, 0)}, order="C" if kind != "f" else "F")
+    source, copy = copies.Source(store), tmp_path / "copy.zarr"
+    report = rechunk(zkit, store, copy, "--chunks", "0=-1,1=9,2=7", "--memory", "1500KiB", "--jobs", "2")
+    assert "rechunk-spill" in {array["strategy"] for array in report["arrays"]}
+    copies.assert_faithful(source, copy, zarr_format="keep", codec=CODEC)
 
 
 # ---- automatic codecs -------------------------------------------------------------------------------------------
@@ -509,7 +579,8 @@ def test_automatic_codecs_are_readable_by_all(zkit, types, tmp_path, zarr_format
     copies.assert_faithful(types, copy, zarr_format=zarr_format, codec=None)
     if zarr_format == "2":  # a third reader: NumPy and numcodecs alone
         for path, (folder, _) in oracle.array_folders(copy).items():
-            assert oracle.digest(oracle.values_by_numcodecs(folder)) == types.digests[path], path
+            if types.values[path].dtype.kind != "c":  # that reader does not parse complex fill values
+                assert oracle.digest(oracle.values_by_numcodecs(folder)) == types.digests[path], path
 
 
 @pytest.mark.parametrize("zarr_format", ["2", "3"])
@@ -594,13 +665,18 @@ def test_a_dry_run_says_what_the_run_then_does(zkit, hourly, tmp_path, options):
     outcome = zkit("recompress", hourly.path, tmp_path / "copy.zarr", "--dry-run", "--format", "json", *options)
     assert outcome.code == 0, outcome.err
     assert list(tmp_path.iterdir()) == []
-    plan = json.loads(outcome.stdout, object_pairs_hook=without_duplicates)
+    plan = outcome.json()
     done = zkit.json("recompress", hourly.path, tmp_path / "copy.zarr", *options)
     assert plan["dry_run"] is True
     assert plan["objects_written"] == done["objects_written"] == layouts.objects(tmp_path / "copy.zarr")
     planned, written = ({a["path"]: (a["strategy"], a["chunk_shape"], a["shard_shape"]) for a in d["arrays"]} for d in (plan, done))
     assert planned == written and planned["/t2m"][0].startswith("rechunk")
     assert 0 < plan["memory_bytes"] and plan["bytes_read"] >= 900_000
+
+
+def test_no_member_of_a_plan_is_given_twice(zkit, hourly, tmp_path):
+    outcome = zkit("recompress", hourly.path, tmp_path / "copy.zarr", "--dry-run", "--format", "json")
+    json.loads(outcome.stdout, object_pairs_hook=without_duplicates)
 
 
 def without_duplicates(pairs):

@@ -21,27 +21,27 @@ impl CommandLine {
         format!("zkit recompress {} {} {options}", self.source, self.destination)
     }
 
-    /// Returns the command that writes a copy in other chunks, bits unchanged; `None` where a dimension that is cut
-    /// has no name, or one that does not fit a command line. It needs xarray and dask.
+    /// Returns a `zkit recompress` in other chunks; `None` where the name of a dimension does not fit a command line.
     pub(crate) fn rechunk(
         &self,
         chunks: &[u64],
         shape: &[u64],
         names: Option<&[Option<String>]>,
     ) -> Option<String> {
-        let names = names?;
-        let parts = chunks.iter().zip(shape).zip(names).map(|((&chunk, &length), name)| {
-            let plain = |name: &&str| name.chars().all(|c| c.is_alphanumeric() || "_- .".contains(c));
-            let name = name.as_deref().filter(plain)?;
-            Some(if chunk >= length { format!("\"{name}\": -1") } else { format!("\"{name}\": {chunk}") })
+        let parts = chunks.iter().zip(shape).enumerate().map(|(dimension, (&chunk, &length))| {
+            let plain = |name: &str| {
+                let word = name.chars().all(|c| c.is_alphanumeric() || "_-.".contains(c));
+                word && name.parse::<u64>().is_err()
+            };
+            let name = match names.and_then(|names| names.get(dimension)).and_then(Option::as_deref) {
+                Some(name) if plain(name) => name.to_owned(),
+                Some(_) => return None,
+                None => dimension.to_string(),
+            };
+            Some(if chunk >= length { format!("{name}=-1") } else { format!("{name}={chunk}") })
         });
         let parts: Vec<String> = parts.collect::<Option<_>>()?;
-        let script = format!(
-            "import sys, xarray; xarray.open_zarr(sys.argv[1], decode_cf=False).drop_encoding().chunk({{{}}})\
-             .to_zarr(sys.argv[2], mode=\"w-\")",
-            parts.join(", ")
-        );
-        Some(format!("python -c '{script}' {} {}", self.source, self.destination))
+        Some(self.recompress(&format!("--chunks {}", parts.join(","))))
     }
 
     /// Returns the command that consolidates the metadata in place.
@@ -79,17 +79,14 @@ mod tests {
     }
 
     #[test]
-    fn only_named_dimensions_can_be_rechunked() {
+    fn dimensions_are_named_or_numbered() {
         let line = CommandLine::for_store("a.zarr");
         let names = [Some("time".to_owned()), Some("lat".to_owned())];
         let command = line.rechunk(&[100, 32], &[100, 721], Some(&names)).unwrap();
-        assert!(
-            command.contains(r#".chunk({"time": -1, "lat": 32})"#)
-                && command.ends_with("' a.zarr a-new.zarr"),
-            "{command}"
-        );
+        assert_eq!(command, "zkit recompress a.zarr a-new.zarr --chunks time=-1,lat=32");
         assert_eq!(line.rechunk(&[1], &[2], Some(&[Some("a'b".into())])), None);
-        assert_eq!(line.rechunk(&[1, 1], &[2, 2], Some(&[None, Some("x".into())])), None);
-        assert_eq!(line.rechunk(&[1], &[2], None), None);
+        let command = line.rechunk(&[1, 1], &[2, 2], Some(&[None, Some("x".into())])).unwrap();
+        assert!(command.ends_with(" --chunks 0=1,x=1"), "{command}");
+        assert!(line.rechunk(&[1], &[2], None).unwrap().ends_with(" --chunks 0=1"));
     }
 }

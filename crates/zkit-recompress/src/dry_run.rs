@@ -72,8 +72,7 @@ pub(crate) fn costs(
     let stores = sources.iter().map(Source::store).collect::<Result<Vec<_>, Error>>()?;
     let first = sources.first().map(|source| source.destination.as_path());
     let absent_bytes = engine::absent_bytes(plan)?;
-    let estimate =
-        engine::estimate_copy(plan, &stores, args.resources.jobs().get(), shell.observer(), shell.cancel())?;
+    let estimate = engine::estimate_copy(plan, &stores, args.resources.jobs().get(), shell.cancel())?;
     Ok(Costs {
         absent_bytes,
         free_bytes: first.and_then(publish::free_bytes),

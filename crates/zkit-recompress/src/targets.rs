@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use zkit_cli::Shell;
-use zkit_core::engine::{self, SampleSource};
+use zkit_core::engine::{self, Filters, SampleSource};
 use zkit_core::event::Event;
 use zkit_core::metadata::{Target, TargetCodec};
 
@@ -107,11 +107,15 @@ fn choose_for(
             array: &listed.array,
             stored: &listed.stored.chunks,
             chunk_limit: SAMPLE_CHUNK_BYTES.min(memory_bytes),
+            filters: match (layout, args.zarr_format.format()) {
+                (None, None) => Filters::Kept,
+                (None, Some(format)) if format == listed.array.metadata.format => Filters::Kept,
+                _ => Filters::Undone,
+            },
         };
         arrays.push((source, chunk_shape));
     }
     let jobs = args.resources.jobs().get().min(SAMPLE_JOBS);
-    let choice =
-        engine::choose_together(&arrays, args.prefer.into(), jobs, shell.observer(), shell.cancel())?;
+    let choice = engine::choose_together(&arrays, args.prefer.into(), jobs, shell.cancel())?;
     Ok((choice.codec, choice.why))
 }

@@ -29,7 +29,7 @@ mod score;
 mod tests;
 mod together;
 
-pub use sample::{SampleSource, sample_array};
+pub use sample::{Filters, SampleSource, sample_array};
 pub use together::choose_together;
 
 use self::measure::Bench;

@@ -2,19 +2,22 @@
 
 use std::time::{Duration, Instant};
 
-use super::choose::{SampleSource, sample_array};
+use super::choose::{Filters, SampleSource, sample_array};
+use super::copy::recoder;
 use super::lanes;
 use crate::cancel::Cancel;
-use crate::codec::Chain;
+use crate::codec::{Chain, CodecError, Scratch};
 use crate::error::{ErrorKind, Result};
-use crate::event::Observer;
+use crate::event::Meter;
 use crate::metadata::{ArrayMetadata, CodecSpec};
 use crate::plan::{ArrayCopy, CopyPlan, Strategy};
-use crate::read::{ReadContext, with_scratch};
+use crate::read::ReadContext;
 use crate::store::Store;
 
 /// Arrays that are sampled, the largest first.
 const SAMPLED_ARRAYS: usize = 6;
+/// Chunks of each that are decoded.
+const SAMPLED_CHUNKS: usize = 3;
 /// Bytes that a chunk may decode to for a sample of it.
 const SAMPLE_CHUNK_BYTES: u64 = 1 << 30;
 
@@ -29,98 +32,155 @@ pub struct Estimate {
     pub time: Duration,
 }
 
-/// What one array's samples gave, for a decoded byte.
+/// What samples gave.
 #[derive(Debug, Clone, Copy, Default)]
 struct Rates {
-    bytes: u64,
-    encoded: u64,
+    decoded: u64,
     decode: Duration,
+    taken: u64,
+    encoded: u64,
     encode: Duration,
 }
 
-/// Estimates what a plan writes and takes by reading pieces of its largest arrays and encoding them.
+/// Estimates what a plan writes and takes by reading and encoding some of its largest arrays, on one thread.
 ///
 /// `None` where there is nothing to sample: no stored chunks, or none that are encoded anew.
 pub fn estimate_copy(
     plan: &CopyPlan,
     sources: &[&Store],
     jobs: usize,
-    observer: &dyn Observer,
     cancel: &Cancel,
 ) -> Result<Option<Estimate>> {
     let mut by_size: Vec<&ArrayCopy> = plan.arrays.iter().filter(|array| is_encoded(array)).collect();
     by_size.sort_by_key(|array| std::cmp::Reverse(array.stored_bytes));
-    // one thread: the rates are those of a core
-    let pool = lanes::pool(1)?;
-    let context = ReadContext { pool: &pool, cancel, meter: observer.meter() };
     let mut rates = Rates::default();
     for array in by_size.iter().take(SAMPLED_ARRAYS) {
-        let source = SampleSource {
-            store: sources[array.store],
-            array: &array.source,
-            stored: &array.stored,
-            chunk_limit: SAMPLE_CHUNK_BYTES,
-        };
-        let started = Instant::now();
-        let decoded_before = observer.meter().decode_time.get();
-        let pieces = match sample_array(&source, &array.target.metadata.chunk_shape(), context) {
-            Ok(pieces) => pieces,
+        match sample(array, sources[array.store], cancel, &mut rates) {
             Err(error) if error.kind() == ErrorKind::Cancelled => return Err(error),
             // the copy finds, and names, what is wrong with it
-            Err(_) => continue,
-        };
-        // parts of chunks were decoded: their time, with that of reading them, stands for whole ones
-        let decode = Duration::from_nanos(observer.meter().decode_time.get() - decoded_before);
-        rates.decode += decode.min(started.elapsed());
-        for piece in pieces {
-            let Ok(chain) = flat_chain(&array.target.metadata, piece.len()) else { continue };
-            let started = Instant::now();
-            let encoded =
-                with_scratch(|scratch, _, out| chain.encode(scratch, &piece, out).map(|()| out.len() as u64));
-            let Ok(encoded) = encoded else { continue };
-            rates.encode += started.elapsed();
-            rates.encoded += encoded;
-            rates.bytes += piece.len() as u64;
+            Err(error) => tracing::debug!(path = array.source.path, error = error.one_line(), "not sampled"),
+            Ok(()) => {}
         }
     }
-    if rates.bytes == 0 {
+    if rates.taken == 0 || rates.decoded == 0 {
         return Ok(None);
     }
-    let decoded: u64 = by_size
+    let decoded: f64 = by_size.iter().map(|array| float(decoded_bytes(array))).sum();
+    let decoded_in_all: f64 = by_size
         .iter()
-        .map(|array| array.stored.len().saturating_mul(array.decoded_chunk_bytes()))
-        .fold(0, u64::saturating_add);
+        .map(|array| {
+            float(decoded_bytes(array)) * array.rechunk.as_ref().map_or(1.0, |rechunk| rechunk.decodes)
+        })
+        .sum();
     let copied: u64 = plan
         .arrays
         .iter()
         .filter(|array| array.strategy == Strategy::CopyBytes)
         .map(|array| array.stored_bytes)
         .sum();
-    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-    let (scale, threads) = (decoded as f64 / rates.bytes as f64, jobs.min(plan.jobs).max(1) as f64);
     #[expect(
-        clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "an estimate, of positive numbers"
     )]
-    let bytes_encoded = (rates.encoded as f64 * scale) as u64 + copied;
-    let time = (rates.decode + rates.encode).mul_f64(scale / threads);
-    Ok(Some(Estimate { sampled_bytes: rates.bytes, bytes_encoded, time }))
+    let bytes_encoded = (float(rates.encoded) * decoded / float(rates.taken)) as u64 + copied;
+    let decode = rates.decode.as_secs_f64() * decoded_in_all / float(rates.decoded);
+    let encode = rates.encode.as_secs_f64() * decoded / float(rates.taken);
+    let threads = float(jobs.min(plan.jobs).max(1) as u64);
+    let time = Duration::try_from_secs_f64((decode + encode) / threads).unwrap_or(Duration::MAX);
+    Ok(Some(Estimate { sampled_bytes: rates.taken, bytes_encoded, time }))
 }
 
 fn is_encoded(array: &ArrayCopy) -> bool {
     array.strategy != Strategy::CopyBytes && !array.stored.is_empty()
 }
 
+fn decoded_bytes(array: &ArrayCopy) -> u64 {
+    array.stored.len().saturating_mul(array.decoded_chunk_bytes())
+}
+
+/// Reads some chunks of an array, and encodes what will be written of it.
+fn sample(array: &ArrayCopy, store: &Store, cancel: &Cancel, rates: &mut Rates) -> Result<()> {
+    let (mut scratch, mut encoded, mut out) = (Scratch::new(), Vec::new(), Vec::new());
+    let mut key = String::new();
+    let step = array.stored.len().div_ceil(SAMPLED_CHUNKS as u64).max(1);
+    for position in array.stored.iter().step_by(crate::units::saturating_usize(step)) {
+        cancel.check()?;
+        let index = array.source.metadata.grid.index_at(position);
+        let shape = array.source.metadata.grid.chunk_shape(&index);
+        array.source.chunk_key(&index, &mut key);
+        let started = Instant::now();
+        if array.decoded_chunk_bytes() > SAMPLE_CHUNK_BYTES
+            || !store.get(&key, array.largest_bytes.saturating_mul(2), &mut encoded)?
+        {
+            continue;
+        }
+        let read = started.elapsed();
+        if array.is_rechunked() {
+            let chain = Chain::compile(&array.source.metadata, &shape).map_err(crate::read::codec_error)?;
+            let Some(bytes) = chain.decoded_bytes() else { continue };
+            out.resize(bytes, 0);
+            let started = Instant::now();
+            chain.decode_into(&mut scratch, &encoded, &mut out).map_err(crate::read::codec_error)?;
+            rates.decode += read + started.elapsed();
+            rates.decoded += bytes as u64;
+        } else {
+            let cost = recoder(array, &shape)?
+                .recode(&mut scratch, &encoded, SAMPLE_CHUNK_BYTES, &mut out)
+                .map_err(crate::read::codec_error)?;
+            rates.decode += read + cost.decode;
+            rates.decoded += array.decoded_chunk_bytes();
+            rates.encode += cost.encode;
+            rates.encoded += out.len() as u64;
+            rates.taken += array.decoded_chunk_bytes();
+        }
+    }
+    if array.is_rechunked() {
+        encode_pieces(array, store, cancel, &mut scratch, rates)?;
+    }
+    Ok(())
+}
+
+/// Encodes pieces of an array as they will lie in its new chunks.
+fn encode_pieces(
+    array: &ArrayCopy,
+    store: &Store,
+    cancel: &Cancel,
+    scratch: &mut Scratch,
+    rates: &mut Rates,
+) -> Result<()> {
+    let (pool, meter) = (lanes::pool(1)?, Meter::default());
+    let context = ReadContext { pool: &pool, cancel, meter: &meter };
+    let source = SampleSource {
+        store,
+        array: &array.source,
+        stored: &array.stored,
+        chunk_limit: SAMPLE_CHUNK_BYTES,
+        filters: Filters::Undone,
+    };
+    let mut out = Vec::new();
+    for piece in sample_array(&source, &array.target.metadata.chunk_shape(), context)? {
+        let Ok(chain) = flat_chain(&array.target.metadata, piece.len()) else { continue };
+        let started = Instant::now();
+        if chain.encode(scratch, &piece, &mut out).is_ok() {
+            rates.encode += started.elapsed();
+            rates.encoded += out.len() as u64;
+            rates.taken += piece.len() as u64;
+        }
+    }
+    Ok(())
+}
+
 /// Returns the codecs of (inner) chunks for a run of elements: what depends on shapes is left out.
-fn flat_chain(
-    metadata: &ArrayMetadata,
-    bytes: usize,
-) -> std::result::Result<Chain, crate::codec::CodecError> {
+fn flat_chain(metadata: &ArrayMetadata, bytes: usize) -> std::result::Result<Chain, CodecError> {
     let specs: &[CodecSpec] = metadata.sharding().map_or(&metadata.codecs, |sharding| &sharding.codecs);
     let flat: Vec<CodecSpec> =
         specs.iter().filter(|spec| !matches!(spec, CodecSpec::Transpose(_))).cloned().collect();
     let item = metadata.data_type.item_bytes().unwrap_or(1).max(1);
     Chain::from_specs(&flat, &metadata.data_type, &[bytes as u64 / item], &[])
+}
+
+#[expect(clippy::cast_precision_loss, reason = "an estimate")]
+fn float(number: u64) -> f64 {
+    number as f64
 }

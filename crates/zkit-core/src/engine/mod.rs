@@ -15,7 +15,7 @@ mod variable;
 mod verify;
 mod windows;
 
-pub use choose::{Choice, Prefer, SampleSource, Trial, choose_codec, choose_together, sample_array};
+pub use choose::{Choice, Filters, Prefer, SampleSource, Trial, choose_codec, choose_together, sample_array};
 pub use compare::{Difference, Pair, compare};
 pub use copy::{CorruptChunk, Endpoint, OnCorrupt, RunOptions, absent_bytes, run_copy};
 pub use digest::{Sha256Digest, digest, split_unwritten};

@@ -77,7 +77,12 @@ pub(super) fn sample(array: &ArrayCopy) -> Vec<Window> {
         windows.extend(absent.iter().map(|&at| windows_of(array, &grid.index_at(at), &mut random)));
     }
     windows.dedup();
-    windows
+    let bytes = windows.iter().map(|window| window.bytes(array)).fold(0, u64::saturating_add);
+    match array.source.metadata.decoded_bytes() {
+        // of a small array a sample is more than all of it
+        Some(whole) if bytes > whole => all(array, whole),
+        _ => windows,
+    }
 }
 
 /// Returns every region of an array that is not absent on both sides: together they cover what is stored.

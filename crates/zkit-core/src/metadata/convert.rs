@@ -123,7 +123,10 @@ pub fn convert(path: &str, source: &ArrayMetadata, target: &Target) -> Result<Co
         }
     }
     let notes: Vec<String> =
-        [lost_mark(source, &metadata), strict_readers(source, &metadata)].into_iter().flatten().collect();
+        [lost_mark(source, &metadata), strict_readers(source, &metadata), undone_filters(source, &metadata)]
+            .into_iter()
+            .flatten()
+            .collect();
     let note = (!notes.is_empty()).then(|| notes.join("; "));
     Ok(Conversion { metadata, absent, note })
 }
@@ -163,6 +166,12 @@ fn v2_to_v2(source: &ArrayMetadata, target: &Target) -> Result<Document, String>
     let mut document = source.document.clone();
     if let Some(layout) = &target.layout {
         document.set("chunks", lengths(&layout.chunk_shape));
+        if let (Some(filters), true) =
+            (document.get("filters").and_then(Json::as_array), source.unknown_codecs().is_empty())
+        {
+            let kept: Vec<Json> = filters.iter().filter(|filter| !is_undone(filter)).cloned().collect();
+            document.set("filters", if kept.is_empty() { Json::Null } else { Json::Array(kept) });
+        }
     }
     if target.codec != TargetCodec::Keep {
         document.set("compressor", v2_compressor(&target.codec, &source.data_type)?);
@@ -187,12 +196,40 @@ fn v3_to_v3(source: &ArrayMetadata, target: &Target) -> Result<Document, String>
         _ => recoded(codecs, &source.codecs, &source.data_type, target)?,
     };
     if let Some(layout) = &target.layout {
-        codecs = layout.codecs(layout::chunk_codecs(&codecs, &source.codecs)?);
+        codecs = layout::chunk_codecs(&codecs, &source.codecs)?;
+        if source.unknown_codecs().is_empty() {
+            codecs.retain(|codec| !is_undone(codec));
+        }
+        codecs = layout.codecs(codecs);
         document.set("chunk_grid", layout.chunk_grid());
     }
     document.set("codecs", Json::Array(codecs));
     document.set("attributes", source.attributes.clone().into());
     Ok(Document::V3(document))
+}
+
+/// Returns whether a filter is undone where elements are laid out anew: zkit decodes it, and does not write it. What
+/// readers see stays the same.
+fn is_undone(filter: &Json) -> bool {
+    let name = filter.get("id").or_else(|| filter.get("name")).and_then(Json::as_str).unwrap_or_default();
+    let name = name.strip_prefix("numcodecs.").unwrap_or(name);
+    ["delta", "fixedscaleoffset", "quantize", "astype", "packbits", "bitround"].contains(&name)
+}
+
+/// Says which filters a new layout undoes.
+fn undone_filters(source: &ArrayMetadata, copy: &ArrayMetadata) -> Option<String> {
+    let filters = |metadata: &ArrayMetadata| -> Vec<String> {
+        let specs = metadata.sharding().map_or(&metadata.codecs, |sharding| &sharding.codecs);
+        let filters = specs.iter().filter(|spec| matches!(spec, CodecSpec::Filter(_)));
+        filters.map(ToString::to_string).collect()
+    };
+    let (before, after) = (filters(source), filters(copy));
+    (source.format == copy.format && before.len() > after.len()).then(|| {
+        format!(
+            "its filters `{}` are undone: the copy holds the elements that readers see",
+            before.join("`, `")
+        )
+    })
 }
 
 /// Replaces what compresses in a list of v3 codecs, of inner chunks where they are sharded.

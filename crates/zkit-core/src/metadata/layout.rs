@@ -198,14 +198,16 @@ mod tests {
         r#"{"name":"bytes"},{"name":"zstd","configuration":{"level":5,"checksum":false}},{"name":"crc32c"}"#;
 
     #[test]
-    fn v2_chunks_change_and_nothing_else() {
+    fn v2_chunks_change_and_filters_that_zkit_does_not_write_are_undone() {
         let source = v2(V2);
         let copy = copy(&source, ZarrFormat::V2, TargetCodec::Keep, &layout(&[8, 3], None)).unwrap();
         assert_eq!(copy.metadata.document.get("chunks").map(ToString::to_string).as_deref(), Some("[8,3]"));
-        for key in ["shape", "dtype", "order", "fill_value", "filters", "compressor"] {
+        for key in ["shape", "dtype", "order", "fill_value", "compressor"] {
             assert_eq!(copy.metadata.document.get(key), source.document.get(key), "{key}");
         }
-        assert_eq!(copy.metadata.codecs, source.codecs);
+        assert_eq!(copy.metadata.document.get("filters"), Some(&Json::Null));
+        assert_eq!(codecs(&copy), ["transpose:1,0", "bytes", "zlib:1"]);
+        assert!(copy.note.unwrap().contains("`delta` are undone"));
     }
 
     #[test]

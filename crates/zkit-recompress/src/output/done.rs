@@ -197,7 +197,10 @@ fn document(output: &DoneOutput, chosen: &[Vec<Chosen>], plan: &CopyPlan, done: 
     for (paths, choice) in arrays::choices(chosen, plan) {
         why.fact(format!("codec of {paths}"), choice);
     }
-    document.facts(why).table(output.seconds.table(plan.jobs));
+    document.facts(why);
+    if output.seconds.is_worth_telling() {
+        document.table(output.seconds.table(plan.jobs));
+    }
     let told = |array: &&ArrayCopy| {
         array.strategy == Strategy::CopyBytes
             || array.note.is_some()
@@ -275,6 +278,8 @@ fn facts(output: &DoneOutput, plan: &CopyPlan, done: &Done) -> Facts {
         );
     }
     facts.fact("time", format::duration(done.total_time));
-    facts.fact("bound", output.seconds.bound(plan.jobs));
+    if output.seconds.is_worth_telling() {
+        facts.fact("bound", output.seconds.bound(plan.jobs));
+    }
     facts
 }

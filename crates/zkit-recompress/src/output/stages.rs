@@ -55,6 +55,11 @@ impl Seconds {
         (self.total - self.plan - self.verify).max(1e-9)
     }
 
+    /// Returns whether the run took long enough for its stages to mean something.
+    pub(super) fn is_worth_telling(&self) -> bool {
+        self.total >= 1.0
+    }
+
     /// Returns a table of the stages.
     pub(super) fn table(&self, jobs: usize) -> Table {
         let mut table = Table::new([

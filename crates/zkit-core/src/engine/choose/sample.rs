@@ -1,9 +1,11 @@
 //! Reads pieces of chunks as they will be in a copy, from places spread over what is stored.
 
+use crate::codec::{Chain, Scratch};
 use crate::error::{Error, ErrorKind, Result};
 use crate::grid::{ChunkSet, Grid, Region};
 use crate::hierarchy::ArrayNode;
-use crate::read::{ArrayReader, ReadContext, read_slab};
+use crate::metadata::CodecSpec;
+use crate::read::{ArrayReader, ReadContext, codec_error, read_slab};
 use crate::store::Store;
 
 /// Bytes of all pieces together; the last one may reach beyond.
@@ -35,6 +37,17 @@ pub struct SampleSource<'a> {
     pub stored: &'a ChunkSet,
     /// Decoded bytes that one of its chunks may take; see [`ArrayReader::new`].
     pub chunk_limit: u64,
+    /// What becomes of the filters in front of its compressor.
+    pub filters: Filters,
+}
+
+/// What becomes of filters in a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Filters {
+    /// The compressor sees elements.
+    Undone,
+    /// The compressor sees what filters made of them.
+    Kept,
 }
 
 /// Returns canonical elements of up to 4 MiB in pieces of chunks of the copy, for [`choose_codec`](super::choose_codec).
@@ -56,6 +69,11 @@ pub fn sample_array(
     };
     if source.stored.is_empty() || !metadata.unknown_codecs().is_empty() {
         return Ok(Vec::new());
+    }
+    if source.filters == Filters::Kept
+        && metadata.codecs.iter().any(|spec| matches!(spec, CodecSpec::Filter(_)))
+    {
+        return filtered(source, context);
     }
     let target = Grid::regular(metadata.shape(), target_chunk_shape)
         .map_err(|message| Error::new(ErrorKind::Unsupported, message))?;
@@ -89,6 +107,35 @@ pub fn sample_array(
     }
     if samples.is_empty() {
         samples.extend(repeated);
+    }
+    Ok(samples)
+}
+
+/// Returns what filters made of a few chunks.
+fn filtered(source: &SampleSource<'_>, context: ReadContext<'_>) -> Result<Vec<Vec<u8>>> {
+    let metadata = &source.array.metadata;
+    let (mut samples, mut encoded, mut key) = (Vec::new(), Vec::new(), String::new());
+    let mut scratch = Scratch::new();
+    let mut bytes = 0;
+    for position in places(source.stored) {
+        context.cancel.check()?;
+        let index = metadata.grid.index_at(position);
+        let chain = Chain::compile(metadata, &metadata.grid.chunk_shape(&index)).map_err(codec_error)?;
+        let behind =
+            chain.specs().enumerate().filter(|(_, spec)| matches!(spec, CodecSpec::Filter(_))).last();
+        source.array.chunk_key(&index, &mut key);
+        if source.store.get(&key, source.chunk_limit, &mut encoded)? {
+            let mut sample = Vec::new();
+            let boundary = behind.map_or(0, |(at, _)| at + 1);
+            chain
+                .decode_to(boundary, &mut scratch, &encoded, source.chunk_limit, &mut sample)
+                .map_err(codec_error)?;
+            bytes += sample.len() as u64;
+            samples.push(sample);
+        }
+        if bytes >= SAMPLE_BYTES || samples.len() == PIECES_MOST {
+            break;
+        }
     }
     Ok(samples)
 }
@@ -220,6 +267,7 @@ mod tests {
             array: &hierarchy.arrays[0],
             stored: &set,
             chunk_limit: 1 << 20,
+            filters: Filters::Undone,
         };
         let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
         let context = ReadContext { pool: &pool, cancel: &Cancel::default(), meter: &Meter::default() };
@@ -277,7 +325,13 @@ mod tests {
             for array in &hierarchy.arrays {
                 let mut stored = ChunkSet::default();
                 stored.insert(0);
-                let source = SampleSource { store, array, stored: &stored, chunk_limit: 1 << 30 };
+                let source = SampleSource {
+                    store,
+                    array,
+                    stored: &stored,
+                    chunk_limit: 1 << 30,
+                    filters: Filters::Undone,
+                };
                 let shape = array.metadata.chunk_shape();
                 let samples = sample_array(&source, &shape, context).unwrap();
                 assert_eq!(samples.is_empty(), array.metadata.data_type.is_variable(), "{}", array.path);

@@ -4,7 +4,7 @@ use super::{Choice, Prefer, SampleSource, choose_codec, sample_array};
 use crate::cancel::Cancel;
 use crate::engine::lanes;
 use crate::error::{ErrorKind, Result};
-use crate::event::Observer;
+use crate::event::Meter;
 use crate::grid::product;
 use crate::read::ReadContext;
 
@@ -25,11 +25,12 @@ pub fn choose_together(
     arrays: &[(SampleSource<'_>, Vec<u64>)],
     prefer: Prefer,
     jobs: usize,
-    observer: &dyn Observer,
     cancel: &Cancel,
 ) -> Result<Choice> {
     let pool = lanes::pool(jobs)?;
-    let context = ReadContext { pool: &pool, cancel, meter: observer.meter() };
+    // what is read for a choice is no part of the copy
+    let meter = Meter::default();
+    let context = ReadContext { pool: &pool, cancel, meter: &meter };
     let mut pieces: Vec<Vec<Vec<u8>>> = Vec::new();
     let mut chunk_bytes = 0;
     let mut decoded_bytes = 0u64;
