@@ -1,4 +1,7 @@
-"""Copies a store once with one Python peer: copy_with.py PEER SOURCE DESTINATION CODEC (blosc or zstd)."""
+"""Copies a store once with one Python peer: copy_with.py PEER SOURCE DESTINATION CODEC [CHUNKS].
+
+CODEC is blosc or zstd. With CHUNKS (160,32,32) tensorstore rechunks in slabs, as one would write it by hand.
+"""
 
 import json
 import pathlib
@@ -82,8 +85,45 @@ def with_tensorstore(source, destination, codec):
             write.result()
 
 
+def in_slabs_with_tensorstore(source, destination, codec, chunks):
+    """Slabs along the dimension that the new chunks cut most, a chunk each: every source chunk is read for each slab that
+    it lies in, through a cache that holds the array's chunks where memory allows."""
+    import tensorstore
+
+    chunks = [int(length) for length in chunks.split(",")]
+    context = tensorstore.Context({"cache_pool": {"total_bytes_limit": 256 << 20}})
+    pathlib.Path(destination).mkdir()
+    (pathlib.Path(destination) / "zarr.json").write_text('{"zarr_format": 3, "node_type": "group"}')
+    for file in sorted(pathlib.Path(source).glob("*/.zarray")):
+        kvstore = {"driver": "file", "path": str(file.parent)}
+        array = tensorstore.open({"driver": "zarr", "kvstore": kvstore}, context=context).result()
+        shape = list(array.shape)
+        new = [min(a, b) for a, b in zip(chunks, shape, strict=True)] if len(shape) == len(chunks) else shape
+        metadata = {
+            "shape": shape,
+            "data_type": array.dtype.name,
+            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": new}},
+            "codecs": [
+                {"name": "bytes", "configuration": {"endian": "little"}},
+                BLOSC if codec == "blosc" else ZSTD,
+            ],
+        }
+        kvstore = {"driver": "file", "path": f"{destination}/{file.parent.name}", "file_io_sync": False}
+        copy = tensorstore.open(
+            {"driver": "zarr3", "kvstore": kvstore, "metadata": metadata}, create=True, context=context
+        ).result()
+        old = list(array.chunk_layout.read_chunk.shape)
+        # along the first dimension where chunks grow there, else in bands of a quarter of the second
+        axis = 0 if new[0] < shape[0] or len(shape) == 1 else 1
+        step = max(new[axis], old[axis] if axis == 0 else -(-shape[axis] // 4 // new[axis]) * new[axis])
+        for start in range(0, shape[axis], step):
+            slab = tuple(slice(start, min(start + step, shape[axis])) if d == axis else slice(None) for d in range(len(shape)))
+            copy[slab].write(array[slab].read().result()).result()
+
+
 PEERS = {"zarr-python": with_zarr_python, "xarray": with_xarray, "tensorstore": with_tensorstore}
+RECHUNKERS = {"tensorstore, slabs": in_slabs_with_tensorstore}
 
 if __name__ == "__main__":
-    PEERS[sys.argv[1]](*sys.argv[2:5])
+    {**PEERS, **RECHUNKERS}[sys.argv[1]](*sys.argv[2:])
     print(json.dumps({"peer": sys.argv[1]}))

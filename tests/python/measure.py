@@ -20,6 +20,7 @@ class Outcome:
     args: list
     code: int | None
     seconds: float
+    cpu_seconds: float
     peak_mb: float
     stdout: bytes = field(repr=False)
     stderr: bytes = field(repr=False)
@@ -61,7 +62,7 @@ def run(args, timeout=60.0, cwd=None, env=None):
     stdout, stderr = child.communicate()
     with os.fdopen(read_end) as report:
         measured = json.loads(report.read())
-    return Outcome(args, measured["code"], measured["seconds"], measured["peak_mb"], stdout, stderr)
+    return Outcome(args, measured["code"], measured["seconds"], measured["cpu_seconds"], measured["peak_mb"], stdout, stderr)
 
 
 def main():
@@ -88,7 +89,12 @@ def main():
     _, status, usage = os.wait4(pid, 0)
     signal.setitimer(signal.ITIMER_REAL, 0)
     code = None if timed_out else os.waitstatus_to_exitcode(status)
-    measured = {"code": code, "seconds": time.monotonic() - started, "peak_mb": usage.ru_maxrss / 1024}
+    measured = {
+        "code": code,
+        "seconds": time.monotonic() - started,
+        "cpu_seconds": usage.ru_utime + usage.ru_stime,
+        "peak_mb": usage.ru_maxrss / 1024,
+    }
     os.write(report, json.dumps(measured).encode())
 
 

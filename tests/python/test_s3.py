@@ -105,13 +105,15 @@ def test_digest_says_the_same_as_from_disk(s3, name):
 @pytest.mark.parametrize("zarr_format", ["keep", "3"])
 def test_recompress_to_disk_is_faithful(s3, tmp_path, zarr_format):
     copy = tmp_path / "copy.zarr"
-    outcome = s3("recompress", url("ostia_sst.zarr"), copy, "--zarr-format", zarr_format, "--verify", "full")
+    codec = "blosc:zstd:3:bitshuffle"
+    options = ["--zarr-format", zarr_format, "--verify", "full", "--codec", codec]
+    outcome = s3("recompress", url("ostia_sst.zarr"), copy, *options)
     assert outcome.code == 0, outcome.err
     copies.assert_faithful(
         copies.Source(FIXTURES / "ostia_sst.zarr"),
         copy,
         zarr_format=zarr_format,
-        codec="blosc:zstd:3:bitshuffle",
+        codec=codec,
     )
 
 
