@@ -3,10 +3,9 @@
 import json
 import pathlib
 
+import oracle
 import tensorstore
 import xarray
-
-import oracle
 
 # What the fill-value rules may change when the format does, and nothing else.
 DOCUMENTED_ATTRIBUTES = {"_FillValue", "_ARRAY_DIMENSIONS"}
@@ -61,7 +60,7 @@ def is_consolidated(store):
 
 
 def assert_faithful(source, copy, *, zarr_format, codec):
-    """Asserts that `copy` holds what `source` does, in the format and with the codec (None: any) that were asked for."""
+    """Asserts that `copy` holds what `source` does, in the format and with the codec (None: any) of the wish."""
     folders = oracle.array_folders(copy)
     assert sorted(folders) == sorted(source.folders)
     if zarr_format != "keep":

@@ -4,13 +4,12 @@ import json
 import math
 import struct
 
-import numpy as np
-import zarr
-from zarr.codecs import BytesCodec, TransposeCodec, ZstdCodec
-
 import gen_v2
 import gen_v3
+import numpy as np
 import oracle
+import zarr
+from zarr.codecs import BytesCodec, TransposeCodec, ZstdCodec
 
 DIMENSIONS = ("time", "lat", "lon")
 
@@ -38,9 +37,7 @@ def grids(store):
 def stored_chunks(folder):
     """The objects of an array, as keys relative to it."""
     metadata_names = {".zarray", ".zattrs", "zarr.json"}
-    return {
-        p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file() and p.name not in metadata_names
-    }
+    return {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file() and p.name not in metadata_names}
 
 
 def objects(store):
@@ -94,9 +91,7 @@ def cube_v3(store, values, chunks, *, array="t2m", **options):
     zarr.create_group(str(store), zarr_format=3, attributes={"title": "a cube"})
     for name, length in zip(DIMENSIONS, values.shape, strict=True):
         gen_v3.v3(store, name, np.arange(length, dtype="<f8"), chunks=(length,), dimension_names=(name,))
-    gen_v3.v3(
-        store, array, values, chunks=chunks, dimension_names=DIMENSIONS, attributes={"units": "K"}, **options
-    )
+    gen_v3.v3(store, array, values, chunks=chunks, dimension_names=DIMENSIONS, attributes={"units": "K"}, **options)
     return store
 
 

@@ -87,7 +87,7 @@ pub struct RecompressArgs {
     pub(crate) scratch: Option<PathBuf>,
 
     /// Scratch space that may be used; 0 for none [default: half of what is free].
-    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_scratch)]
     pub(crate) scratch_size: Option<u64>,
 
     /// Replace a store that is already at the destination, once the copy is complete.
@@ -112,6 +112,16 @@ pub struct RecompressArgs {
     pub(crate) access: StoreArgs,
 }
 
+/// Parses a size, or 0 for none.
+fn parse_scratch(text: &str) -> Result<u64, String> {
+    if text == "0" { Ok(0) } else { parse_bytes(text) }
+}
+
+/// Returns the word that stands for a value on the command line.
+fn word(value: impl ValueEnum) -> String {
+    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+}
+
 /// One store and where its copy goes.
 #[derive(Debug, Clone)]
 pub(crate) struct Job {
@@ -125,6 +135,10 @@ impl RecompressArgs {
     /// Fails with kind `Usage` where names collide or none is given, `Unsupported` for remote destinations.
     pub(crate) fn jobs(&self) -> Result<Vec<Job>, Error> {
         let Some(into) = &self.into else { return self.one_job().map(|job| vec![job]) };
+        if into.exists() && !into.is_dir() {
+            let message = format!("could not copy into {}: it is no directory", into.display());
+            return Err(Error::new(ErrorKind::Usage, message).with_hint("name a directory for the copies"));
+        }
         let mut jobs: Vec<Job> = Vec::with_capacity(self.stores.len());
         for source in &self.stores {
             let text = source.to_string();
@@ -199,13 +213,12 @@ impl RecompressArgs {
     /// Returns the options that decide what is written, in canonical form: a resumed run must have the same.
     pub(crate) fn canonical(&self) -> Vec<(String, String)> {
         let mut options = vec![
-            ("--codec".to_owned(), format!("{:?}", self.codec)),
-            ("--prefer".to_owned(), format!("{:?}", self.prefer)),
-            ("--zarr-format".to_owned(), format!("{:?}", self.zarr_format)),
-            ("--checksum".to_owned(), format!("{:?}", self.checksum)),
-            ("--consolidate".to_owned(), format!("{:?}", self.consolidate)),
-            ("--on-corrupt".to_owned(), format!("{:?}", self.on_corrupt)),
-            ("--first".to_owned(), format!("{:?}", self.first)),
+            ("--codec".to_owned(), self.codec.as_ref().map_or_else(|| "auto".to_owned(), codec::choice_text)),
+            ("--prefer".to_owned(), word(self.prefer)),
+            ("--zarr-format".to_owned(), word(self.zarr_format)),
+            ("--checksum".to_owned(), word(self.checksum)),
+            ("--consolidate".to_owned(), word(self.consolidate)),
+            ("--first".to_owned(), self.first.map_or_else(|| "all".to_owned(), |first| first.to_string())),
             ("--skip-broken".to_owned(), self.skip_broken.to_string()),
         ];
         let globs = |globs: &[zkit_cli::values::ArrayGlob]| {

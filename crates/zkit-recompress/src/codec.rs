@@ -20,6 +20,14 @@ pub(crate) fn parse_choice(text: &str) -> Result<CodecChoice, String> {
     }
 }
 
+/// Returns the text that [`parse_choice`] reads as this choice.
+pub(crate) fn choice_text(choice: &CodecChoice) -> String {
+    match choice {
+        CodecChoice::Auto => "auto".to_owned(),
+        CodecChoice::Given(codec) => text_of(codec),
+    }
+}
+
 /// Returns the text that [`parse`] reads as this codec.
 pub(crate) fn text_of(codec: &TargetCodec) -> String {
     match codec {

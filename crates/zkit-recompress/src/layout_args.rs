@@ -83,10 +83,10 @@ impl Layouts {
     /// Returns the arguments and settings that decide where chunks lie, in canonical form.
     pub(crate) fn canonical(&self) -> Vec<(String, String)> {
         vec![
-            ("--chunks".to_owned(), format!("{:?}", self.arguments.chunks)),
-            ("--shards".to_owned(), format!("{:?}", self.arguments.shards)),
-            ("--access".to_owned(), format!("{:?}", self.arguments.access)),
-            ("--chunk-size".to_owned(), format!("{:?}", self.arguments.chunk_size)),
+            ("--chunks".to_owned(), text(self.arguments.chunks.as_ref())),
+            ("--shards".to_owned(), text(self.arguments.shards.as_ref())),
+            ("--access".to_owned(), text(self.arguments.access.as_ref())),
+            ("--chunk-size".to_owned(), text(self.arguments.chunk_size.as_ref())),
             ("--config".to_owned(), format!("{:?}", self.settings)),
         ]
     }
@@ -138,6 +138,11 @@ impl Layouts {
             wish.shards = ShardsWish::Keep;
         }
     }
+}
+
+/// Returns an option as it is written, or what stands for none.
+fn text(option: Option<&impl ToString>) -> String {
+    option.map_or_else(|| "not given".to_owned(), ToString::to_string)
 }
 
 /// Returns whether an array is a coordinate: of one dimension, and named as it.

@@ -64,7 +64,7 @@ impl Command for Recompress {
             memory_bytes: args.resources.memory_budget().bytes,
             jobs: args.resources.jobs().get(),
         };
-        let mut resumed = resume(args, &layouts, &mut sources, shell)?;
+        let mut resumed = resume(args, &layouts, &mut sources, resources, shell)?;
         if sources.is_empty() {
             output::emit_already_done(shell, args, &resumed.already_done)?;
             return Ok(Exit::Done);
@@ -89,7 +89,7 @@ impl Command for Recompress {
         {
             partials.push(match partial {
                 Some(partial) => partial,
-                None => match begin(args, &layouts, source, chosen, shell)? {
+                None => match begin(args, &layouts, source, chosen)? {
                     Begun::Build(partial) => *partial,
                     Begun::AlreadyDone => return Err(raced(source).into()),
                 },
@@ -124,6 +124,7 @@ fn resume(
     args: &RecompressArgs,
     layouts: &Layouts,
     sources: &mut Vec<Source>,
+    resources: Resources,
     shell: &Shell,
 ) -> anyhow::Result<Resumed> {
     let mut resumed = Resumed { partials: Vec::new(), already_done: Vec::new() };
@@ -131,15 +132,16 @@ fn resume(
     let mut left = Vec::with_capacity(sources.len());
     for source in std::mem::take(sources) {
         let traces = publish::has_traces(&source.destination) || source.destination.exists();
-        let begun = match resumes && traces {
-            true => run::begin(
-                args,
-                &source,
-                &run::header(args, layouts, &source, &[]),
-                Unfinished::Resume,
-                shell,
-            )?,
-            false => None,
+        let begun = if resumes && traces {
+            let header = run::header(args, layouts, &source, &[]);
+            let is_the_copy = || {
+                let one = std::slice::from_ref(&source);
+                let plan = make_plan(args, one, &targets::unmeasured(args, layouts, one)?.0, resources)?;
+                run::is_the_copy(args, &source, &plan, resources, shell)
+            };
+            run::begin(args, &source, &header, Unfinished::Resume, &is_the_copy)?
+        } else {
+            None
         };
         match begun {
             Some(Begun::AlreadyDone) => resumed.already_done.push(source.destination.display().to_string()),
@@ -162,7 +164,6 @@ fn begin(
     layouts: &Layouts,
     source: &Source,
     chosen: &[Chosen],
-    shell: &Shell,
 ) -> anyhow::Result<Begun> {
     let header = run::header(args, layouts, source, chosen);
     let unfinished = match args.unfinished() {
@@ -170,7 +171,7 @@ fn begin(
         Unfinished::Resume => Unfinished::Refuse,
         other => other,
     };
-    run::begin(args, source, &header, unfinished, shell)?.ok_or_else(|| raced(source).into())
+    run::begin(args, source, &header, unfinished, &|| Ok(false))?.ok_or_else(|| raced(source).into())
 }
 
 fn raced(source: &Source) -> Error {

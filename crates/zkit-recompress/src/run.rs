@@ -16,7 +16,7 @@ use zkit_core::publish::{self, Existing, PartialStore, Start, Unfinished};
 use zkit_core::store::StoreOptions;
 
 use crate::args::{RecompressArgs, SourceCheckArg, VerifyArg};
-use crate::codec;
+use crate::codec::{self, CodecChoice};
 use crate::layout_args::Layouts;
 use crate::source::Source;
 use crate::targets::Chosen;
@@ -79,23 +79,21 @@ fn text_of(documents: Vec<(&'static str, Json)>) -> String {
     texts.collect::<Vec<_>>().join("\n")
 }
 
-/// Makes the partial store of a copy, or goes on with one; then checks what it holds.
+/// Makes the partial store of a copy, or goes on with one. `None` where there is nothing to resume, and what is at the
+/// destination is to be replaced.
 pub(crate) fn begin(
     args: &RecompressArgs,
     source: &Source,
     header: &Header,
     unfinished: Unfinished,
-    shell: &Shell,
+    is_the_copy: &dyn Fn() -> anyhow::Result<bool>,
 ) -> anyhow::Result<Option<Begun>> {
     let existing = if args.overwrite { Existing::Replace } else { Existing::Keep };
     Ok(match PartialStore::create(&source.destination, existing, header, unfinished)? {
         Start::Build(partial) => Some(Begun::Build(partial)),
         Start::AlreadyPublished => Some(Begun::AlreadyDone),
-        Start::Exists if is_the_copy(source, header)? => Some(Begun::AlreadyDone),
-        Start::Exists if args.overwrite => {
-            shell.observer().event(Event::Warning("nothing to resume: the copy begins anew".to_owned()));
-            None
-        }
+        Start::Exists if is_the_copy()? => Some(Begun::AlreadyDone),
+        Start::Exists if args.overwrite => None,
         Start::Exists => {
             let message = format!(
                 "{} exists, is not the copy that is asked for, and there is nothing to resume",
@@ -108,17 +106,40 @@ pub(crate) fn begin(
     })
 }
 
-/// Returns whether what is at a destination has the arrays of a source: the copy was made, and published.
-fn is_the_copy(source: &Source, header: &Header) -> Result<bool, Error> {
+/// Returns whether what is at a destination is what `plan`, of this source alone, would write: the same metadata, but for
+/// codecs that are chosen by measuring, and the same values, as far as a sample shows.
+pub(crate) fn is_the_copy(
+    args: &RecompressArgs,
+    source: &Source,
+    plan: &CopyPlan,
+    resources: Resources,
+    shell: &Shell,
+) -> anyhow::Result<bool> {
     let url = StoreUrl::Local(source.destination.clone());
     let Ok(copy) = Hierarchy::open(&url, &StoreOptions::default()) else { return Ok(false) };
-    let same = source.arrays.iter().all(|listed| {
-        copy.array(&listed.array.path).is_some_and(|found| {
-            let (is, was) = (&found.metadata, &listed.array.metadata);
-            is.shape() == was.shape() && is.data_type == was.data_type
+    let measured = !matches!(args.codec, Some(CodecChoice::Given(_)));
+    let same = plan.arrays.iter().all(|array| {
+        copy.array(&array.target.path).is_some_and(|found| {
+            let (is, wanted) = (&found.metadata, &array.target.metadata);
+            is.format == wanted.format
+                && is.shape() == wanted.shape()
+                && is.data_type == wanted.data_type
+                && is.fill_value == wanted.fill_value
+                && is.chunk_shape() == wanted.chunk_shape()
+                && is.grid == wanted.grid
+                && (measured || is.codecs_json() == wanted.codecs_json())
         })
     });
-    Ok(same && header.arrays.len() == copy.arrays.len())
+    if !same || copy.arrays.len() != plan.arrays.len() {
+        return Ok(false);
+    }
+    let proof = Proof { plan, store: 0, source: source.store()?, copy: &copy, corrupt: &[] };
+    shell.observer().event(Event::Phase("checking"));
+    match engine::verify(proof, Verify::from(args.verify), resources, shell.observer(), shell.cancel()) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::Cancelled => Err(error.into()),
+        Err(_) => Ok(false),
+    }
 }
 
 /// Puts the codecs that the first run chose in the place of those to choose.

@@ -8,6 +8,7 @@ use zkit_core::error::{Error, ErrorKind};
 use zkit_core::event::Event;
 use zkit_core::hierarchy::{ArrayNode, Hierarchy};
 use zkit_core::location::StoreUrl;
+use zkit_core::metadata::Defect;
 use zkit_core::plan::Stored;
 use zkit_core::publish;
 use zkit_core::store::Store;
@@ -82,11 +83,17 @@ fn list(store: &Store, arrays: &[&ArrayNode], shell: &Shell) -> Result<Vec<Liste
     let surveys = engine::survey(store, arrays, depth, shell.observer(), shell.cancel())?;
     let mut listed = Vec::with_capacity(arrays.len());
     for (array, survey) in arrays.iter().zip(surveys) {
-        let Some(listing) = survey.listing else {
-            let what =
-                survey.defects.first().map_or_else(String::new, |defect| format!(": {}", defect.message));
-            let message = format!("could not list the chunks of `{}`{what}", array.path);
-            return Err(Error::new(ErrorKind::Unreadable, message));
+        // what cannot be read is no absent chunk: a copy without it would hold fill values in its place
+        let listing = match survey.listing {
+            Some(listing) if !survey.unreadable => listing,
+            _ => {
+                let unreadable = |defect: &&Defect| matches!(defect.rule, "unreadable" | "dangling-link");
+                let what = survey.defects.iter().find(unreadable).or(survey.defects.first());
+                let what = what.map_or_else(String::new, |defect| format!(": {}", defect.message));
+                let message = format!("could not list the chunks of `{}`{what}", array.path);
+                return Err(Error::new(ErrorKind::Unreadable, message)
+                    .with_hint("mend the source, or --exclude the array"));
+            }
         };
         listed.push(Listed {
             array: (*array).clone(),
@@ -112,6 +119,6 @@ fn split_first(listed: Vec<Listed>, first: usize) -> (Vec<Listed>, Vec<Listed>) 
 }
 
 /// Returns whether an array is small beside the variables: of one dimension or none.
-fn is_coordinate(array: &ArrayNode) -> bool {
+pub(crate) fn is_coordinate(array: &ArrayNode) -> bool {
     array.metadata.shape().len() < 2
 }

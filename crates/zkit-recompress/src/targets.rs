@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use zkit_cli::Shell;
 use zkit_core::engine::{self, Filters, SampleSource};
+use zkit_core::error::Error;
 use zkit_core::event::Event;
 use zkit_core::metadata::{Target, TargetCodec};
 
@@ -29,6 +30,9 @@ pub(crate) struct Chosen {
     pub(crate) why: Option<String>,
 }
 
+/// Arrays that are sampled together, by what they have in common: store and position of each.
+type Classes = BTreeMap<String, Vec<(usize, usize)>>;
+
 /// Returns the targets of all arrays of all sources, in their order.
 pub(crate) fn choose(
     args: &RecompressArgs,
@@ -37,8 +41,29 @@ pub(crate) fn choose(
     memory_bytes: u64,
     shell: &Shell,
 ) -> anyhow::Result<Vec<Vec<Chosen>>> {
+    let (mut chosen, classes) = unmeasured(args, layouts, sources)?;
+    if !classes.is_empty() {
+        shell.observer().event(Event::Phase("choosing codecs"));
+    }
+    for (_, members) in classes {
+        let (codec, why) = choose_for(args, sources, &chosen, &members, memory_bytes, shell)?;
+        for (store, position) in members {
+            let chosen = &mut chosen[store][position];
+            chosen.target.codec = codec.clone();
+            chosen.why = Some(why.clone());
+        }
+    }
+    Ok(chosen)
+}
+
+/// Returns the targets with a usual codec where it is to be measured, and the arrays to measure it for.
+pub(crate) fn unmeasured(
+    args: &RecompressArgs,
+    layouts: &Layouts,
+    sources: &[Source],
+) -> Result<(Vec<Vec<Chosen>>, Classes), Error> {
     let mut chosen: Vec<Vec<Chosen>> = Vec::with_capacity(sources.len());
-    let mut classes: BTreeMap<String, Vec<(usize, usize)>> = BTreeMap::new();
+    let mut classes = Classes::new();
     for (store, source) in sources.iter().enumerate() {
         let mut targets = Vec::with_capacity(source.arrays.len());
         for (position, listed) in source.arrays.iter().enumerate() {
@@ -60,18 +85,7 @@ pub(crate) fn choose(
         }
         chosen.push(targets);
     }
-    if !classes.is_empty() {
-        shell.observer().event(Event::Phase("choosing codecs"));
-    }
-    for (_, members) in classes {
-        let (codec, why) = choose_for(args, sources, &chosen, &members, memory_bytes, shell)?;
-        for (store, position) in members {
-            let chosen = &mut chosen[store][position];
-            chosen.target.codec = codec.clone();
-            chosen.why = Some(why.clone());
-        }
-    }
-    Ok(chosen)
+    Ok((chosen, classes))
 }
 
 /// Returns what arrays that are sampled together have in common.

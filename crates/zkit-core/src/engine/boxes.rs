@@ -1,7 +1,7 @@
 //! Boxes of a rechunk: every source chunk that a box touches is decoded into it, then its chunks are encoded.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use super::copy::{Copy, Fetched, Run};
@@ -34,7 +34,10 @@ pub(super) struct OpenBox<'a> {
     fetched: Option<Fetched>,
     next_cell: AtomicUsize,
     next_chunk: AtomicUsize,
+    cells_left: AtomicUsize,
     chunks_left: AtomicUsize,
+    /// Whether fill values stand in the place of a chunk that did not decode: a resumed run must find that again.
+    tainted: AtomicBool,
     cells_at_once: usize,
     chunks_at_once: usize,
 }
@@ -87,7 +90,9 @@ impl<'a> OpenBox<'a> {
             fetched,
             next_cell: AtomicUsize::new(0),
             next_chunk: AtomicUsize::new(0),
+            cells_left: AtomicUsize::new(canvas.cells()),
             chunks_left: AtomicUsize::new(canvas.chunks()),
+            tainted: AtomicBool::new(false),
             cells_at_once: at_once(canvas.cells()),
             chunks_at_once: at_once(canvas.chunks()),
             canvas,
@@ -116,6 +121,11 @@ impl<'a> OpenBox<'a> {
         take(&self.next_cell, self.cells_at_once, self.canvas.cells())
     }
 
+    /// Counts cells that were filled, or given up after a failure; returns whether they were the last.
+    pub(super) fn cells_done(&self, cells: usize) -> bool {
+        self.cells_left.fetch_sub(cells, Ordering::AcqRel) == cells
+    }
+
     /// Takes some chunks that nobody encodes yet, once all cells are filled.
     pub(super) fn take_chunks(&self) -> Option<Range<usize>> {
         if !self.canvas.is_filled() {
@@ -132,6 +142,12 @@ impl<'a> OpenBox<'a> {
     /// Counts encoded chunks; returns whether they were the last.
     pub(super) fn encoded(&self, chunks: usize) -> bool {
         self.chunks_left.fetch_sub(chunks, Ordering::AcqRel) == chunks
+    }
+
+    /// Returns whether all of the box is as the source has it.
+    pub(super) fn is_sound(&self) -> bool {
+        // seen by whoever saw the box filled
+        !self.tainted.load(Ordering::Relaxed)
     }
 
     /// Returns the buffer for another box.
@@ -176,31 +192,35 @@ impl Run<'_> {
             shape: cell.ranges().iter().map(|range| range.len() as u64).collect(),
         };
         if !stored {
-            return fill_part(open, &mut cell, &part, open.copy.fill()?);
+            fill_part(open, &mut cell, &part, open.copy.fill()?)?;
+            cell.done();
+            return Ok(());
         }
         let from = match &open.fetched {
             Some(fetched) => ChunkSource::Fetched(fetched.get(cell_number).and_then(Option::as_ref)),
             None => ChunkSource::Local,
         };
-        let mut gone = false;
-        let visited = open.copy.reader()?.visit_part(&chunk_index, &part, &from, self.meter, &mut |piece| {
-            match piece {
-                Piece::Elements { region, bytes, layout } => {
-                    let start = relative(&region.start, &open.region.start);
-                    cell.write(&start, &to_usize(&region.shape), bytes, layout).map_err(outside)
-                }
-                Piece::Fill { region, element } => {
-                    // a listed chunk that is wholly absent is gone; inner chunks may be absent
-                    gone |= region == &part && open.copy.array.source.metadata.sharding().is_none();
-                    fill_part(open, &mut cell, region, element)
-                }
+        // a listed chunk or shard that is wholly absent is gone; inner chunks may be absent
+        let (mut gone, whole) = (false, open.copy.reader()?);
+        let visited = whole.visit_part(&chunk_index, &part, &from, self.meter, &mut |piece| match piece {
+            Piece::Absent => {
+                gone = true;
+                Ok(())
             }
+            Piece::Elements { region, bytes, layout } => {
+                let start = relative(&region.start, &open.region.start);
+                cell.write(&start, &to_usize(&region.shape), bytes, layout).map_err(outside)
+            }
+            Piece::Fill { region, element } => fill_part(open, &mut cell, region, element),
         });
         let visited = visited.and_then(|()| if gone { Err(open.copy.gone(&chunk_index)) } else { Ok(()) });
         visited.or_else(|error| {
             self.corrupt(open.copy, &chunk_index, error)?;
+            open.tainted.store(true, Ordering::Relaxed);
             fill_part(open, &mut cell, &part, open.copy.fill()?)
-        })
+        })?;
+        cell.done();
+        Ok(())
     }
 
     /// Encodes and writes a destination chunk, unless readers see the same without it.

@@ -191,6 +191,7 @@ pub(super) fn run_units(
         failure: Mutex::new(None),
         corrupt: Mutex::new(Vec::new()),
         stores_left: &stores_left,
+        failed: endpoints.iter().map(|_| AtomicBool::new(false)).collect(),
         messages: sender,
     };
     for store in (0..endpoints.len()).filter(|&store| stores_left[store].load(Ordering::Relaxed) == 0) {
@@ -207,9 +208,11 @@ pub(super) fn run_units(
         for message in messages {
             match message {
                 Message::End => break,
-                Message::StoreDone(store) if !run.stop.load(Ordering::Relaxed) => {
+                Message::StoreDone(store)
+                    if !run.stop.load(Ordering::Relaxed) && !run.failed[store].load(Ordering::Relaxed) =>
+                {
                     let corrupt = run.corrupt.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                    finished(store, &corrupt).unwrap_or_else(|error| run.fail(error));
+                    finished(store, &corrupt).unwrap_or_else(|error| run.fail_store(store, error));
                 }
                 Message::StoreDone(_) => {}
             }
@@ -299,6 +302,8 @@ pub(super) struct Run<'a> {
     failure: Mutex<Option<Error>>,
     corrupt: Mutex<Vec<CorruptChunk>>,
     stores_left: &'a [AtomicUsize],
+    /// The stores of which something failed: the rest of their units is passed over.
+    failed: Vec<AtomicBool>,
     messages: mpsc::Sender<Message>,
 }
 
@@ -478,6 +483,17 @@ impl<'a> Run<'a> {
         self.queue.stop();
     }
 
+    /// Takes note of a failure that is one store's affair: others go on. Faults of the destination, and being cancelled,
+    /// are everybody's.
+    pub(super) fn fail_store(&self, store: usize, error: Error) {
+        let everybodys = matches!(error.kind(), ErrorKind::Cancelled | ErrorKind::Unwritable);
+        if everybodys || self.failed.len() == 1 {
+            return self.fail(error);
+        }
+        self.failed[store].store(true, Ordering::Relaxed);
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+    }
+
     fn stops(&self) -> bool {
         if self.cancel.is_cancelled() {
             self.queue.stop();
@@ -498,31 +514,42 @@ impl<'a> Run<'a> {
         {
             match work {
                 Work::Alone(unit, fetched) => {
-                    let result = self.alone(unit, fetched.as_ref());
+                    let passed_over = self.is_failed(unit);
+                    let result = if passed_over { Ok(()) } else { self.alone(unit, fetched.as_ref()) };
                     self.finish(unit, result);
                 }
-                Work::Fill(open, cells) => self.fill_cells(&open, cells),
+                Work::Fill(open, cells) => self.fill_cells(open, cells),
                 Work::Encode(open, chunks) => self.encode_chunks(open, chunks),
             }
         }
     }
 
     /// Fills cells, and others of the same box as long as there are any.
-    fn fill_cells(&self, open: &Arc<OpenBox<'a>>, cells: std::ops::Range<usize>) {
+    fn fill_cells(&self, open: Arc<OpenBox<'a>>, cells: std::ops::Range<usize>) {
         let mut next = Some(cells);
         while let Some(cells) = next.take() {
+            let count = cells.len();
             for cell in cells {
                 if self.stops() {
                     return;
                 }
-                if let Err(error) = self.fill_cell(open, cell) {
-                    return self.fail(error);
+                if !self.is_failed(open.unit)
+                    && let Err(error) = self.fill_cell(&open, cell)
+                {
+                    self.fail_store(open.copy.array.store, error);
                 }
             }
+            if open.cells_done(count) {
+                if open.is_filled() {
+                    return self.queue.filled();
+                }
+                // something of its store failed: nothing of it is encoded
+                let unit = open.unit;
+                self.queue.close(&open);
+                drop(open);
+                return self.finish(unit, Ok(()));
+            }
             next = open.take_cells();
-        }
-        if open.is_filled() {
-            self.queue.filled();
         }
     }
 
@@ -535,9 +562,14 @@ impl<'a> Run<'a> {
                 if self.stops() {
                     return;
                 }
-                if let Err(error) = self.encode_chunk(&open, chunk, &mut done) {
-                    return self.fail(error);
+                if !self.is_failed(open.unit)
+                    && let Err(error) = self.encode_chunk(&open, chunk, &mut done)
+                {
+                    self.fail_store(open.copy.array.store, error);
                 }
+            }
+            if !open.is_sound() {
+                done.clear();
             }
             if let Err(error) = self.journal(open.copy, &mut done) {
                 return self.fail(error);
@@ -556,10 +588,10 @@ impl<'a> Run<'a> {
     }
 
     fn finish(&self, unit: &Unit, result: Result<()>) {
-        if let Err(error) = result {
-            return self.fail(error);
-        }
         let copy = &self.copies[unit.array];
+        if let Err(error) = result {
+            self.fail_store(copy.array.store, error);
+        }
         if copy.units_left.fetch_sub(1, Ordering::AcqRel) == 1 && matches!(self.whole, Whole::Plan) {
             self.meter.arrays_done.add(1);
         }
@@ -574,17 +606,27 @@ impl<'a> Run<'a> {
     fn fetch_units(&self) {
         let _guard = StopOnPanic(self);
         while let Some(unit) = self.queue.next_to_fetch() {
-            match self.fetch(unit) {
+            let fetched = if self.is_failed(unit) { Ok(Vec::new()) } else { self.fetch(unit) };
+            let fetched = fetched.or_else(|error| {
+                self.fail_store(self.copies[unit.array].array.store, error);
+                if self.stop.load(Ordering::Relaxed) { Err(()) } else { Ok(Vec::new()) }
+            });
+            match fetched {
                 Ok(fetched) => self.queue.fetched(unit, fetched, |unit, buffer, fetched| {
                     let copy = &self.copies[unit.array];
-                    if !copy.is_boxed(unit) {
+                    if !copy.is_boxed(unit) || self.is_failed(unit) {
                         return Err(fetched);
                     }
                     OpenBox::open(unit, copy, buffer, Some(fetched), self.plan.jobs).ok_or_else(Vec::new)
                 }),
-                Err(error) => return self.fail(error),
+                Err(()) => return,
             }
         }
+    }
+
+    /// Returns whether a unit belongs to a store of which something failed.
+    fn is_failed(&self, unit: &Unit) -> bool {
+        self.failed[self.copies[unit.array].array.store].load(Ordering::Relaxed)
     }
 
     fn fetch(&self, unit: &Unit) -> Result<Fetched> {
@@ -704,24 +746,29 @@ impl<'a> Run<'a> {
             .or_else(|error| {
                 self.corrupt(copy, &chunk_index, error)?;
                 match copy.array.absent {
-                    AbsentChunks::Leave => {
-                        copy.record(&chunk_index, None, None, done);
-                        Ok(())
-                    }
-                    AbsentChunks::Write => self.absent_chunk(copy, position, done),
+                    // not recorded: a resumed run must find it again
+                    AbsentChunks::Leave => Ok(()),
+                    AbsentChunks::Write => self.absent_chunk(copy, position, &mut Vec::new()),
                 }
             })
     }
 
+    /// Returns whether a chunk with this fault is to be skipped.
+    pub(super) fn skips(&self, error: &Error) -> bool {
+        // a frame that says nonsense is as corrupt as one that breaks off
+        self.options.on_corrupt == OnCorrupt::Skip
+            && matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Unsupported)
+    }
+
     /// Takes note of a chunk that cannot be decoded, or returns the error where that stops the run.
     pub(super) fn corrupt(&self, copy: &Copy<'_>, chunk_index: &[u64], error: Error) -> Result<()> {
-        if self.options.on_corrupt == OnCorrupt::Fail || error.kind() != ErrorKind::Corrupt {
-            return Err(match self.options.on_corrupt {
-                OnCorrupt::Fail if error.kind() == ErrorKind::Corrupt && error.hint().is_none() => error
-                    .with_hint(
-                        "mend the source, or pass --on-corrupt skip to leave fill values in its place",
-                    ),
-                _ => error,
+        if !self.skips(&error) {
+            let mends = error.kind() == ErrorKind::Corrupt && error.hint().is_none();
+            return Err(match mends {
+                true => error.with_hint(
+                    "mend the source, or pass --on-corrupt skip to leave fill values in its place",
+                ),
+                false => error,
             });
         }
         let chunk = CorruptChunk {

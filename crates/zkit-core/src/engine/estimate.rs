@@ -125,7 +125,12 @@ fn sample(array: &ArrayCopy, store: &Store, cancel: &Cancel, rates: &mut Rates) 
             rates.decode += read + started.elapsed();
             rates.decoded += bytes as u64;
         } else {
-            let cost = recoder(array, &shape)?
+            let recoder = recoder(array, &shape)?;
+            if rates.taken == 0 {
+                // the first run of a codec makes its contexts
+                let _ = recoder.recode(&mut scratch, &encoded, SAMPLE_CHUNK_BYTES, &mut out);
+            }
+            let cost = recoder
                 .recode(&mut scratch, &encoded, SAMPLE_CHUNK_BYTES, &mut out)
                 .map_err(crate::read::codec_error)?;
             rates.decode += read + cost.decode;
@@ -161,6 +166,10 @@ fn encode_pieces(
     let mut out = Vec::new();
     for piece in sample_array(&source, &array.target.metadata.chunk_shape(), context)? {
         let Ok(chain) = flat_chain(&array.target.metadata, piece.len()) else { continue };
+        if rates.taken == 0 {
+            // the first run of a codec makes its contexts
+            let _ = chain.encode(scratch, &piece, &mut out);
+        }
         let started = Instant::now();
         if chain.encode(scratch, &piece, &mut out).is_ok() {
             rates.encode += started.elapsed();

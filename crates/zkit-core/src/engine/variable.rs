@@ -6,7 +6,7 @@ use super::copy::{Copy, Run};
 use super::journal::Record;
 use crate::codec::VariableElements;
 use crate::error::{Error, Result};
-use crate::grid::{for_each_index, product};
+use crate::grid::{Region, for_each_index, product};
 use crate::metadata::AbsentChunks;
 use crate::plan::{Cover, Unit};
 use crate::read::{ReadContext, codec_error, with_scratch};
@@ -21,7 +21,7 @@ impl Run<'_> {
         let region = rechunk.unit_region(grid, *position);
         let mut elements = VariableElements::default();
         let context = ReadContext { pool: self.pool, cancel: self.cancel, meter: self.meter };
-        copy.reader()?.visit_variable(&region, context, &mut |element| elements.push(element))?;
+        let sound = self.read_box(copy, &region, context, &mut elements)?;
         let fill = copy.fill()?;
         let leave = copy.array.absent == AbsentChunks::Leave && source.fill_value.is_known();
         let chunk_shape = grid.largest_chunk_shape();
@@ -65,6 +65,49 @@ impl Run<'_> {
                 copy.array.target.chunk_key(chunk_index, &mut key);
                 error.context(format!("could not write chunk `{key}` of `{}`", copy.array.target.path))
             })
-        })
+        })?;
+        if !sound {
+            // not recorded: a resumed run must find it again
+            done.clear();
+        }
+        Ok(())
+    }
+
+    /// Reads the elements of a box; where chunks are to be skipped that do not decode, chunk by chunk. Returns whether all
+    /// of them decoded.
+    fn read_box(
+        &self,
+        copy: &Copy<'_>,
+        region: &Region,
+        context: ReadContext<'_>,
+        elements: &mut VariableElements,
+    ) -> Result<bool> {
+        let whole = copy.reader()?.visit_variable(region, context, &mut |element| elements.push(element));
+        let Err(error) = whole else { return Ok(true) };
+        if !self.skips(&error) {
+            self.corrupt(copy, &[], error)?;
+        }
+        let grid = &copy.array.source.metadata.grid;
+        let count = saturating_usize(region.elements().unwrap_or(u64::MAX));
+        *elements = VariableElements::filled(copy.fill()?, count);
+        for_each_index(&grid.chunks_of(region), |chunk_index| {
+            let part = grid.chunk_region(chunk_index).intersection(region);
+            let mut found = Vec::new();
+            let read =
+                copy.reader()?.visit_variable(&part, context, &mut |element| found.push(element.to_vec()));
+            if let Err(error) = read {
+                return self.corrupt(copy, chunk_index, error);
+            }
+            let ranges: Vec<_> =
+                part.start.iter().zip(&part.shape).map(|(&at, &length)| at..at + length).collect();
+            let mut found = found.into_iter();
+            for_each_index(&ranges, |index| {
+                let along = index.iter().zip(&region.start).zip(&region.shape);
+                let flat = along.fold(0, |flat, ((&at, &start), &length)| flat * length + at - start);
+                elements.set(saturating_usize(flat), &found.next().unwrap_or_default());
+                Ok(())
+            })
+        })?;
+        Ok(false)
     }
 }

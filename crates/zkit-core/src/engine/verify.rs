@@ -69,7 +69,8 @@ pub fn verify(
     cancel: &Cancel,
 ) -> Result<Verified> {
     let target = proof.copy.readable_store()?;
-    let window_bytes = resources.memory_bytes / (8 * resources.jobs.max(1) as u64);
+    // boxes as large as those of the copy, two at once on both sides: source chunks are decoded no more often
+    let window_bytes = resources.memory_bytes / 8;
     let mut tasks = Vec::new();
     for (position, array) in
         proof.plan.arrays.iter().enumerate().filter(|(_, array)| array.store == proof.store)
@@ -99,7 +100,8 @@ pub fn verify(
     let results = lanes::run(
         &tasks,
         resources,
-        |task| Footprint::whole(chunk_bytes(task.array).max(task.window.bytes(task.array))),
+        // both sides are held at once
+        |task| Footprint::whole(chunk_bytes(task.array).max(task.window.bytes(task.array).saturating_mul(2))),
         |task, lane| {
             let context = ReadContext { pool: lane.pool, cancel, meter: &meter };
             let compared = compare(proof, target, task, resources.memory_bytes, context);
@@ -174,6 +176,7 @@ fn compare(
     context: ReadContext<'_>,
 ) -> Result<u64> {
     let (array, region) = (task.array, &task.window.region);
+    context.cancel.check()?;
     if !is_decodable(array) {
         return task.window.chunk.map_or(Ok(0), |position| same_bytes(proof.source, target, array, position));
     }

@@ -10,6 +10,8 @@ const SAMPLE_EVERY: u64 = 100;
 const WINDOW_CHUNKS: u64 = 8;
 /// Windows of one array, at most.
 const MOST_WINDOWS: u64 = 1 << 16;
+/// Decoded bytes of a window, at most, but for one element.
+const WINDOW_BYTES: u64 = 8 << 20;
 /// Windows where the source has no chunk.
 const ABSENT_WINDOWS: u64 = 4;
 
@@ -76,12 +78,28 @@ pub(super) fn sample(array: &ArrayCopy) -> Vec<Window> {
         let absent: Vec<u64> = absent.collect();
         windows.extend(absent.iter().map(|&at| windows_of(array, &grid.index_at(at), &mut random)));
     }
+    windows.iter_mut().for_each(|window| shrink(window, array));
     windows.dedup();
     let bytes = windows.iter().map(|window| window.bytes(array)).fold(0, u64::saturating_add);
     match array.source.metadata.decoded_bytes() {
         // of a small array a sample is more than all of it
         Some(whole) if bytes > whole => all(array, whole),
         _ => windows,
+    }
+}
+
+/// Halves a window along its longest dimension until it is small enough; one that stands for a chunk that zkit does not
+/// decode stays.
+fn shrink(window: &mut Window, array: &ArrayCopy) {
+    if !array.source.metadata.unknown_codecs().is_empty() {
+        return;
+    }
+    while window.bytes(array) > WINDOW_BYTES {
+        let Some(longest) = window.region.shape.iter_mut().max().filter(|length| **length > 1) else {
+            return;
+        };
+        *longest = longest.div_ceil(2);
+        window.chunk = None;
     }
 }
 

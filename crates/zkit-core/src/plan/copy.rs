@@ -18,6 +18,8 @@ use crate::metadata::{
 
 /// Decoded bytes that a unit of chunks should have: enough to hide its overhead, little enough to balance threads.
 const UNIT_BYTES: u64 = 8 << 20;
+/// More objects than this are refused: their units alone would take gigabytes of memory.
+const MOST_OBJECTS: u64 = 1 << 32;
 /// Elements without fixed size are taken to decode to so many times their stored bytes.
 const VARIABLE_EXPANSION: u64 = 8;
 
@@ -197,14 +199,18 @@ pub fn plan_copy(wanted: Vec<WantedStore>, wish: &Wish) -> Result<CopyPlan> {
         stores.push(StoreCopy { groups, format });
     }
     let memory = memory::share(&mut arrays, wish)?;
-    let mut by_array: Vec<Vec<Unit>> =
-        arrays.iter().enumerate().map(|(position, array)| units_of(position, array)).collect();
-    by_array.sort_by_key(|units| std::cmp::Reverse(units.first().map_or(0, |unit| unit.decoded_bytes)));
-    let units: Vec<Unit> = by_array.into_iter().flatten().collect();
     let mut totals = Totals { memory_bytes: memory.peak_bytes, ..Totals::default() };
     for array in &arrays {
+        // refuses what has too many chunks to write, before units are made of them
         array.add_to(&mut totals)?;
     }
+    let mut by_array: Vec<Vec<Unit>> =
+        arrays.iter().enumerate().map(|(position, array)| units_of(position, array)).collect();
+    // store by store, so that each can be published before the next; the largest units of one first
+    by_array.sort_by_key(|units| {
+        units.first().map(|unit| (arrays[unit.array].store, std::cmp::Reverse(unit.decoded_bytes)))
+    });
+    let units: Vec<Unit> = by_array.into_iter().flatten().collect();
     Ok(CopyPlan { arrays, stores, units, totals, jobs: memory.jobs, memory })
 }
 
@@ -413,7 +419,7 @@ impl ArrayCopy {
     }
 
     fn add_to(&self, totals: &mut Totals) -> Result<()> {
-        let objects = self.objects().filter(|&objects| objects < 1 << 40).ok_or_else(|| {
+        let objects = self.objects().filter(|&objects| objects < MOST_OBJECTS).ok_or_else(|| {
             Error::new(
                 ErrorKind::Unsupported,
                 format!("could not plan a copy of `{}`: it has too many chunks to write", self.source.path),

@@ -42,7 +42,7 @@ pub(super) fn share(arrays: &mut [ArrayCopy], wish: &Wish) -> Result<Shares> {
     let needs: Vec<Need> = arrays
         .iter()
         .enumerate()
-        .filter(|(_, array)| array.is_rechunked())
+        .filter(|(_, array)| array.is_rechunked() && array.visited() > 0)
         .filter_map(|(position, array)| need(position, array, wish.source))
         .collect();
     let direct = arrays.iter().filter(|array| !is_boxed(array)).map(ArrayCopy::chunk_memory_bytes).max();
@@ -62,7 +62,9 @@ pub(super) fn share(arrays: &mut [ArrayCopy], wish: &Wish) -> Result<Shares> {
         let array = &mut arrays[need.array];
         let budget = BoxBudget { boxes: shares.pool_bytes, part: part_bytes(need, shares.jobs, wish) };
         let spill = (wish.scratch_bytes > 0 && rechunk.decodes > NEARLY_ONCE)
-            .then(|| spill::plan(array, &need.geometry, budget, wish.scratch_bytes, wish.source))
+            .then(|| {
+                spill::plan(array, &need.geometry, budget, wish.scratch_bytes, (wish.source, shares.jobs))
+            })
             .flatten()
             .filter(|spill| spill.work < rechunk.work);
         if let Some(spill) = spill {
@@ -89,13 +91,16 @@ pub(super) fn share(arrays: &mut [ArrayCopy], wish: &Wish) -> Result<Shares> {
             );
         } else {
             array.why = format!(
-                "another chunk grid; each source chunk is decoded once, in {total} boxes of {}",
+                "another chunk grid; each source chunk is decoded once, in {} of {}",
+                if total == 1 { "one box".to_owned() } else { format!("{total} boxes") },
                 Bytes(rechunk.unit_bytes)
             );
         }
         array.rechunk = Some(rechunk);
     }
-    for array in arrays.iter_mut().filter(|array| array.is_rechunked() && array.rechunk.is_none()) {
+    let open =
+        |array: &&mut ArrayCopy| array.is_rechunked() && array.rechunk.is_none() && array.visited() > 0;
+    for array in arrays.iter_mut().filter(open) {
         array.rechunk = variable_boxes(array, shares.pool_bytes);
     }
     Ok(shares)
@@ -181,8 +186,9 @@ fn over_budget(arrays: &[ArrayCopy], needs: &[Need], direct: u64, wish: &Wish) -
         Bytes(bytes),
         Bytes(wish.memory_bytes)
     );
-    let hint =
-        format!("pass --memory {} or more, or smaller --chunks", Bytes(bytes.next_multiple_of(1 << 20)));
+    let sharded = arrays.get(position).is_some_and(|array| array.target.metadata.sharding().is_some());
+    let smaller = if sharded { "smaller --shards (or --shards none)" } else { "smaller --chunks" };
+    let hint = format!("pass --memory {} or more, or {smaller}", Bytes(bytes.next_multiple_of(1 << 20)));
     Error::new(ErrorKind::OverBudget, message).with_hint(hint)
 }
 

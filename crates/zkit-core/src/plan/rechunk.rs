@@ -186,10 +186,16 @@ impl Geometry {
             unit_counts: unit_counts.collect(),
             unit_chunks,
             unit_bytes: cost.box_bytes,
-            decodes: cost.decoded / self.array_bytes().max(1.0),
+            decodes: cost.decoded / self.padded_bytes().max(1.0),
             visits: saturating(cost.visits),
             work: cost.work,
         })
+    }
+
+    /// Returns the decoded bytes of all source chunks, what reaches over the array's edges included.
+    fn padded_bytes(&self) -> f64 {
+        let lengths = self.source.counts().iter().zip(self.source.largest_chunk_shape());
+        lengths.map(|(&count, chunk)| float(count) * float(chunk)).product::<f64>() * float(self.item_bytes)
     }
 
     /// Returns the decoded bytes of the array.

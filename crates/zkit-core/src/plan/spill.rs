@@ -10,7 +10,7 @@ use super::rechunk::{BoxBudget, Geometry, Rechunk, SourceKind, gcd};
 use crate::grid::{Grid, product};
 use crate::hierarchy::ArrayNode;
 use crate::metadata::{
-    AbsentChunks, ArrayMetadata, BloscShuffle, BloscSpec, ChunkKeys, CodecSpec, shuffle_for,
+    AbsentChunks, ArrayMetadata, BloscShuffle, BloscSpec, ChunkKeys, CodecSpec, ShardingSpec, shuffle_for,
 };
 
 /// What encoding and writing a piece costs, for a decoded byte, in decoded bytes: zstd 1 at 1.3 GB/s, and the disk.
@@ -56,26 +56,28 @@ pub(super) fn plan(
     geometry: &Geometry,
     budget: BoxBudget,
     scratch_bytes: u64,
-    kind: SourceKind,
+    (kind, jobs): (SourceKind, usize),
 ) -> Option<Spill> {
     let metadata = &array.source.metadata;
     let item = metadata.data_type.item_bytes()?;
     let target = &array.target.metadata;
-    let shape = no_larger(piece_shape(metadata, target, item, budget.boxes / 2), item, budget.part);
-    let pieces = pieces(metadata, &shape)?;
-    let piece_bytes = product(&pieces.grid.largest_chunk_shape())?.saturating_mul(item);
+    // a shard of pieces is encoded whole by one thread
+    let (shape, shard) = piece_shapes(metadata, target, item, budget.boxes / (2 + jobs as u64));
+    let piece = no_larger(shape, item, budget.part);
+    let piece_bytes = product(&piece)?.saturating_mul(item);
     if piece_bytes < PIECE_LEAST_BYTES.min(metadata.decoded_bytes()?) {
         return None;
     }
+    let whole = pieces(metadata, &piece, &shard)?;
+    let gather = Geometry::new(&whole, target, 0.5, SourceKind::Local)?.plan(budget)?;
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     let (stored, limit) = (array.stored_bytes as f64 * SCRATCH_MARGIN, scratch_bytes as f64);
-    let whole = stored.min(geometry.array_bytes());
+    let needed = stored.min(geometry.array_bytes());
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an estimate, positive")]
-    let rounds_wanted = (whole / limit.max(1.0)).ceil().max(1.0) as u64;
+    let rounds_wanted = (needed / limit.max(1.0)).ceil().max(1.0) as u64;
     if rounds_wanted > MOST_ROUNDS {
         return None;
     }
-    let gather = Geometry::new(&pieces, target, 0.5, SourceKind::Local)?.plan(budget)?;
     // rounds go along the dimension of most boxes of the second stage, whole boxes each
     let d = (0..gather.unit_counts.len()).max_by_key(|&d| gather.unit_counts[d])?;
     let boxes = (gather.unit_counts[d] / rounds_wanted).max(1);
@@ -85,15 +87,16 @@ pub(super) fn plan(
     }
     let box_length = gather.unit_chunks[d].saturating_mul(target.grid.largest_chunk_shape()[d]);
     let round = boxes.saturating_mul(box_length);
-    let piece = pieces.grid.largest_chunk_shape()[d];
-    let fixed = if rounds > 1 {
-        // a round must be made of whole pieces
-        if !round.is_multiple_of(piece) {
+    let (pieces, fixed) = if rounds > 1 {
+        // a round is made of whole pieces, and of whole objects of them
+        if !round.is_multiple_of(piece[d]) {
             return None;
         }
-        Some((d, round / piece))
+        let mut shard = shard;
+        shard[d] = round;
+        (pieces(metadata, &piece, &shard)?, Some((d, 1)))
     } else {
-        None
+        (whole, None)
     };
     let scatter =
         Geometry::new(metadata, &pieces, geometry.stored_ratio(), kind)?.plan_with(budget, fixed)?;
@@ -104,14 +107,19 @@ pub(super) fn plan(
         clippy::cast_sign_loss,
         reason = "an estimate, positive"
     )]
-    let scratch_bytes = (whole / rounds as f64) as u64;
+    let scratch_bytes = (needed / rounds as f64) as u64;
     let pieces = ArrayNode { path: "/".to_owned(), metadata: pieces };
     Some(Spill { pieces, scatter, gather, round: (d, round), rounds, scratch_bytes, work })
 }
 
-/// Returns the shape of pieces: what boxes of whole source chunks and boxes of whole destination chunks, each within
-/// the budget, have in common along each dimension.
-fn piece_shape(source: &ArrayMetadata, target: &ArrayMetadata, item: u64, budget: u64) -> Vec<u64> {
+/// Returns the shape of pieces, what boxes of whole source chunks and boxes of whole destination chunks, each within the
+/// budget, have in common along each dimension; and the shape of the boxes of source chunks.
+fn piece_shapes(
+    source: &ArrayMetadata,
+    target: &ArrayMetadata,
+    item: u64,
+    budget: u64,
+) -> (Vec<u64>, Vec<u64>) {
     let shape = source.shape();
     let source_chunk = source.grid.largest_chunk_shape();
     let target_chunk = target.grid.largest_chunk_shape();
@@ -146,14 +154,13 @@ fn piece_shape(source: &ArrayMetadata, target: &ArrayMetadata, item: u64, budget
             false => gcd(length, chunk).max(1),
         }
     };
-    (0..shape.len())
-        .map(|d| {
-            let common = read[d].min(write[d]);
-            let piece = whole_target(d, common);
-            // better uneven than tiny
-            if piece * 4 < common { common } else { piece }
-        })
-        .collect()
+    let pieces = (0..shape.len()).map(|d| {
+        let common = read[d].min(write[d]);
+        let piece = whole_target(d, common);
+        // better uneven than tiny
+        if piece * 4 < common { common } else { piece }
+    });
+    (pieces.collect(), read)
 }
 
 /// Halves a shape along its longest dimension until a thread can hold it.
@@ -165,15 +172,27 @@ fn no_larger(mut shape: Vec<u64>, item: u64, bytes: u64) -> Vec<u64> {
     shape
 }
 
-/// Returns the metadata of the array of pieces: the source's elements, compressed fast.
-fn pieces(source: &ArrayMetadata, shape: &[u64]) -> Option<ArrayMetadata> {
+/// Returns the metadata of the array of pieces: the source's elements, compressed fast, as many pieces to an object as a
+/// box of source chunks gives, since creating and removing files costs more than their bytes.
+fn pieces(source: &ArrayMetadata, piece: &[u64], around: &[u64]) -> Option<ArrayMetadata> {
     let (shuffle, word) = shuffle_for(BloscShuffle::Bit, &source.data_type);
     let blosc =
         BloscSpec { compressor: "zstd".to_owned(), level: 1, shuffle, type_bytes: word, block_bytes: 0 };
-    Some(ArrayMetadata {
-        grid: Grid::regular(source.shape(), shape).ok()?,
-        chunk_keys: ChunkKeys::Default('/'),
+    let shard: Vec<u64> = piece
+        .iter()
+        .zip(around)
+        .map(|(&piece, &around)| around.max(1).next_multiple_of(piece.max(1)))
+        .collect();
+    let sharding = ShardingSpec {
+        chunk_shape: piece.to_vec(),
         codecs: vec![CodecSpec::Blosc(blosc)],
+        index_codecs: Vec::new(),
+        index_at_start: false,
+    };
+    Some(ArrayMetadata {
+        grid: Grid::regular(source.shape(), &shard).ok()?,
+        chunk_keys: ChunkKeys::Default('/'),
+        codecs: vec![CodecSpec::Sharding(Box::new(sharding))],
         ..source.clone()
     })
 }

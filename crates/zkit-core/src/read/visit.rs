@@ -30,7 +30,9 @@ pub enum Piece<'a> {
         /// Where in it.
         layout: Strided<'a>,
     },
-    /// A region of the array that holds nothing but one element.
+    /// The whole part, as the chunk is absent.
+    Absent,
+    /// A region of the array that holds nothing but one element: inner chunks that a shard leaves out.
     Fill {
         /// The elements, by their place in the array.
         region: &'a Region,
@@ -96,12 +98,12 @@ impl ArrayReader<'_> {
             && chain.stored_span(&[], range.clone()).map_err(codec_error)?.is_some()
         {
             if !self.decode_span(chain, wanted, range.clone(), buffers, meter)? {
-                return self.visit_fill(wanted, visit);
+                return visit(Piece::Absent);
             }
         } else {
             let ThreadBuffers { codec, encoded, decoded, .. } = buffers;
             let Some(encoded) = self.encoded(wanted.chunk_index, source, encoded, meter)? else {
-                return self.visit_fill(wanted, visit);
+                return visit(Piece::Absent);
             };
             let started = Instant::now();
             resize(decoded, range.len());
@@ -198,7 +200,7 @@ impl ArrayReader<'_> {
                 true => self.store().get_range(&key, 0, length, head)?,
                 false => self.store().get_suffix(&key, length, head)?,
             };
-            let Some(stored) = stored else { return self.visit_fill(wanted, visit) };
+            let Some(stored) = stored else { return visit(Piece::Absent) };
             if (head.len() as u64) < length {
                 let message = format!("a shard of {stored} bytes cannot hold its index of {length}");
                 return Err(Error::new(ErrorKind::Corrupt, message));
@@ -208,7 +210,7 @@ impl ArrayReader<'_> {
             (shard.read_index(codec, head, stored).map_err(codec_error)?, None)
         } else {
             let Some(bytes) = self.encoded(wanted.chunk_index, source, encoded, meter)? else {
-                return self.visit_fill(wanted, visit);
+                return visit(Piece::Absent);
             };
             (shard.index_of(codec, bytes).map_err(codec_error)?, Some(bytes))
         };
@@ -244,7 +246,9 @@ impl ArrayReader<'_> {
                 None => {
                     self.check_span(place.length)?;
                     // the index was checked against the shard's length
-                    self.store().get_range(&key, place.offset, place.length, head)?;
+                    if self.store().get_range(&key, place.offset, place.length, head)?.is_none() {
+                        return visit(Piece::Absent);
+                    }
                     meter.bytes_read.add(place.length);
                     head.as_slice()
                 }
@@ -261,10 +265,6 @@ impl ArrayReader<'_> {
             meter.assemble_time.add_time(started.elapsed());
             visited
         })
-    }
-
-    fn visit_fill(&self, wanted: &Wanted<'_>, visit: &mut Visitor<'_>) -> Result<()> {
-        visit(Piece::Fill { region: wanted.part, element: self.fill()? })
     }
 }
 

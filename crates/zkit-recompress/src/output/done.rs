@@ -2,14 +2,15 @@
 
 use serde::Serialize;
 use zkit_cli::Shell;
-use zkit_core::plan::{ArrayCopy, CopyPlan, Strategy};
+use zkit_core::hierarchy::ArrayNode;
+use zkit_core::plan::{ArrayCopy, CopyPlan, Stored, Strategy};
 use zkit_report::{Column, Document, Facts, Table, format};
 
 use super::arrays::{self, ArrayOutput};
 use super::stages::Seconds;
 use crate::Done;
 use crate::args::RecompressArgs;
-use crate::source::Source;
+use crate::source::{Source, is_coordinate};
 use crate::targets::Chosen;
 
 /// Skipped chunks that people are told of by name; programs get them all.
@@ -156,25 +157,30 @@ pub(crate) fn emit_done(
     shell.emit(&document(&output, chosen, plan, done), &output)
 }
 
-/// Scales what the first variables took to all of them, by decoded bytes.
+/// Scales what the first variables took to all of them, by decoded bytes; coordinates are copied in any case.
 fn extrapolated(output: &DoneOutput, sources: &[Source], plan: &CopyPlan) -> Option<Extrapolated> {
-    let decoded = |bytes: Option<u64>, stored: u64| bytes.unwrap_or(stored);
+    let decoded = |array: &ArrayNode, stored: &Stored| {
+        let chunk = array.metadata.chunk_decoded_bytes();
+        chunk.map_or(stored.bytes, |bytes| bytes.saturating_mul(stored.chunks.len()))
+    };
     let left: u64 = sources
         .iter()
         .flat_map(|source| &source.left_out)
-        .map(|listed| {
-            let chunk = listed.array.metadata.chunk_decoded_bytes();
-            decoded(chunk.map(|bytes| bytes.saturating_mul(listed.stored.chunks.len())), listed.stored.bytes)
-        })
+        .map(|listed| decoded(&listed.array, &listed.stored))
         .sum();
+    let variables = || plan.arrays.iter().filter(|array| !is_coordinate(&array.source));
     let copied: u64 =
-        plan.arrays.iter().map(|array| array.stored.len().saturating_mul(array.decoded_chunk_bytes())).sum();
+        variables().map(|array| array.stored.len().saturating_mul(array.decoded_chunk_bytes())).sum();
     let arrays = plan.arrays.len() + sources.iter().map(|source| source.left_out.len()).sum::<usize>();
     if sources.iter().all(|source| source.left_out.is_empty()) || copied == 0 {
         return None;
     }
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     let scale = (copied + left) as f64 / copied as f64;
+    // coordinates and metadata are small, but may be many objects
+    let coordinates: u64 =
+        plan.arrays.iter().filter(|array| is_coordinate(&array.source)).map(|array| array.stored.len()).sum();
+    let chunks = output.objects_written.saturating_sub(coordinates + plan.arrays.len() as u64);
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -186,7 +192,7 @@ fn extrapolated(output: &DoneOutput, sources: &[Source], plan: &CopyPlan) -> Opt
         arrays,
         seconds: output.seconds.plan + (output.seconds.total - output.seconds.plan) * scale,
         bytes_written: scaled(output.bytes_written),
-        objects_written: scaled(output.objects_written),
+        objects_written: scaled(chunks) + coordinates + arrays as u64,
     })
 }
 

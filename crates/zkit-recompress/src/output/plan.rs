@@ -37,7 +37,6 @@ struct PlanOutput {
     /// What the destination takes, by a short probe.
     files_per_second: Option<f64>,
     write_bytes_per_second: Option<f64>,
-    scratch_bytes: u64,
     requests: u64,
     free_bytes: Option<u64>,
     arrays: Vec<ArrayOutput>,
@@ -77,7 +76,6 @@ pub(crate) fn emit_plan(
         estimated_seconds: costs.seconds(plan),
         files_per_second: costs.probe.map(|probe| probe.files_per_second),
         write_bytes_per_second: costs.probe.map(|probe| probe.bytes_per_second),
-        scratch_bytes: plan.totals.scratch_bytes,
         requests: if remote { plan.totals.chunks_read } else { 0 },
         free_bytes: costs.free_bytes,
         arrays: arrays::outputs(sources, chosen, plan),

@@ -107,5 +107,6 @@ impl Seconds {
 }
 
 fn share(part: f64, whole: f64) -> String {
-    format!("{:.0} %", 100.0 * part / whole.max(1e-9))
+    // fetching threads come on top of those that work
+    format!("{:.0} %", (100.0 * part / whole.max(1e-9)).min(100.0))
 }

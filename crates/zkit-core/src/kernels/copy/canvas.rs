@@ -121,7 +121,7 @@ impl Canvas {
 
     /// Returns whether every cell was claimed and given back, so that chunks can be taken.
     pub fn is_filled(&self) -> bool {
-        // pairs with the release in `Cell::drop`: what threads wrote is seen
+        // pairs with the release in `Cell::done`: what threads wrote is seen
         self.released.load(Ordering::Acquire) == self.cells
     }
 
@@ -168,7 +168,8 @@ fn set(bits: &[AtomicU64], at: usize) -> bool {
     bits[at / 64].fetch_or(bit, Ordering::Relaxed) & bit == 0
 }
 
-/// A claimed cell; given back when dropped.
+/// A claimed cell, to be given back by [`Self::done`]. One that is dropped before leaves its canvas unfilled for ever, so
+/// that nobody takes a chunk with what a failure left out.
 #[derive(Debug)]
 pub struct Cell<'a> {
     canvas: &'a Canvas,
@@ -176,6 +177,12 @@ pub struct Cell<'a> {
 }
 
 impl Cell<'_> {
+    /// Gives the cell back: all of it is written.
+    pub fn done(self) {
+        // pairs with the acquire in `is_filled`
+        self.canvas.released.fetch_add(1, Ordering::Release);
+    }
+
     /// Returns the elements of the canvas that the cell covers, a range each dimension.
     pub fn ranges(&self) -> &[Range<usize>] {
         &self.ranges
@@ -293,13 +300,6 @@ struct Part<'a> {
     shape: &'a [usize],
 }
 
-impl Drop for Cell<'_> {
-    fn drop(&mut self) {
-        // pairs with the acquire in `is_filled`
-        self.canvas.released.fetch_add(1, Ordering::Release);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -351,6 +351,7 @@ mod tests {
                 }).collect();
                 let strides = c_strides(&lengths, item);
                 cell.write(&start, &lengths, &src, Strided { offset: 0, strides: &strides }).unwrap();
+                cell.done();
             };
             prop_assert!(canvas.take_chunk(0).is_none());
             std::thread::scope(|scope| {
@@ -393,10 +394,18 @@ mod tests {
         }
         assert!(cell.write(&[2, 1], &[2, 2], &[0; 2], layout).is_err());
         cell.fill(&[2, 1], &[2, 3], &[9]).unwrap();
-        drop(cell);
-        drop(canvas.claim(0).unwrap());
+        cell.done();
+        assert!(canvas.take_chunk(3).is_none());
+        canvas.claim(0).unwrap().done();
         let (bytes, touched) = canvas.take_chunk(3).unwrap();
         assert_eq!((&*bytes, touched), (&[9, 9, 9, 9][..], false));
+    }
+
+    #[test]
+    fn a_cell_that_is_dropped_leaves_the_canvas_unfilled() {
+        let canvas = Canvas::new(Vec::new(), 1, &[2], &[1], vec![vec![0, 2]]).unwrap();
+        drop(canvas.claim(0).unwrap());
+        assert!(!canvas.is_filled() && canvas.take_chunk(0).is_none());
     }
 
     #[test]

@@ -8,6 +8,41 @@ use super::{ChunkLength, ChunksWish, DimensionKey, ShardsWish};
 const FORM: &str =
     "write auto, or a length for dimensions, such as time=-1,latitude=32 (-1 is all of a dimension)";
 
+impl fmt::Display for ChunksWish {
+    /// Writes what [`Self::from_str`] reads.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Keep => f.write_str("keep"),
+            Self::Auto => f.write_str("auto"),
+            Self::Lengths(lengths) => write_lengths(lengths, f),
+        }
+    }
+}
+
+impl fmt::Display for ShardsWish {
+    /// Writes what [`Self::from_str`] reads.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Keep => f.write_str("keep"),
+            Self::None => f.write_str("none"),
+            Self::Auto => f.write_str("auto"),
+            Self::Lengths(lengths) => write_lengths(lengths, f),
+        }
+    }
+}
+
+fn write_lengths(lengths: &[(DimensionKey, ChunkLength)], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    for (position, (key, length)) in lengths.iter().enumerate() {
+        let comma = if position > 0 { "," } else { "" };
+        match length {
+            ChunkLength::Whole => write!(f, "{comma}{key}=-1")?,
+            ChunkLength::Elements(length) => write!(f, "{comma}{key}={length}")?,
+            ChunkLength::Auto => write!(f, "{comma}{key}=auto")?,
+        }
+    }
+    Ok(())
+}
+
 impl FromStr for ChunksWish {
     type Err = String;
 
