@@ -325,16 +325,6 @@ def test_absent_chunks_read_as_before_in_chunks_that_cross_them(zkit, tmp_path, 
     copies.assert_faithful(source, copy, zarr_format=zarr_format, codec=CODEC)
 
 
-def test_absent_times_under_a_null_fill_value_stay_missing(zkit, tmp_path):
-    """zarr-python and xarray read them as NaT, not as 1970."""
-    values = np.arange(26, dtype="<M8[s]").reshape(13, 2)
-    store = gen_v2.group(tmp_path / "a.zarr")
-    gen_v2.v2(store / "a", values, chunks=(4, 2), fill=None, absent={(1, 0)}, dims=["y", "x"])
-    assert np.isnat(read(store / "a")[4:8]).all() and not np.isnat(read(store / "a")[8:]).any()
-    rechunk(zkit, store, tmp_path / "copy.zarr", "--chunks", "y=6")
-    assert oracle.digest(read(tmp_path / "copy.zarr" / "a")) == oracle.digest(read(store / "a"))
-
-
 def test_what_was_absent_stays_absent(zkit, tmp_path):
     """A template of a large array must not be blown up."""
     store = gen_v2.group(tmp_path / "template.zarr")

@@ -10,8 +10,8 @@ use zkit_core::error::{Error, ErrorKind};
 use zkit_core::hierarchy::ArrayNode;
 use zkit_core::store::StoreOptions;
 
-use crate::environment::Environment;
 use crate::memory::{self, MemoryBudget};
+use crate::shell::Shell;
 use crate::values::{ArrayFilter, ArrayGlob, MemoryLimit, StorageOption, parse_duration};
 
 /// For whom the answer is written.
@@ -142,8 +142,9 @@ pub struct StoreArgs {
 }
 
 impl StoreArgs {
-    /// Returns how to reach stores, with what the environment says.
-    pub fn store_options(&self, environment: &Environment) -> StoreOptions {
+    /// Returns how to reach stores, with what the environment says; waiting ends when the run is cancelled.
+    pub fn store_options(&self, shell: &Shell) -> StoreOptions {
+        let environment = shell.environment();
         StoreOptions {
             environment: environment.store_variables(),
             options: self
@@ -155,6 +156,7 @@ impl StoreArgs {
             timeout: self.timeout,
             max_requests_per_second: self.max_requests_per_second,
             follow_links: self.follow_links,
+            cancel: shell.cancel().clone(),
         }
     }
 }

@@ -37,7 +37,7 @@ impl Source {
     /// Opens a store and lists the chunks of the arrays that are to be copied.
     pub(crate) fn open(args: &RecompressArgs, job: Job, shell: &Shell) -> anyhow::Result<Self> {
         publish::check_apart(&job.source, &job.destination)?;
-        let options = args.access.store_options(shell.environment());
+        let options = args.access.store_options(shell);
         let hierarchy = Hierarchy::open(&job.source, &options)?;
         check_broken(args, &hierarchy, shell)?;
         let arrays = args.select.take(hierarchy.arrays.iter().collect())?;

@@ -18,7 +18,7 @@ const ENCODE_WORK: f64 = 2.0;
 /// Scratch is taken for this much larger than the source's own ratio says.
 const SCRATCH_MARGIN: f64 = 1.25;
 /// Pieces smaller than this cost more to find than to decode.
-const PIECE_LEAST_BYTES: u64 = 16 << 10;
+const PIECE_LEAST_BYTES: u64 = 2 << 10;
 /// Rounds beyond this read the source too often.
 const MOST_ROUNDS: u64 = 64;
 
@@ -62,7 +62,7 @@ pub(super) fn plan(
     let item = metadata.data_type.item_bytes()?;
     let target = &array.target.metadata;
     // a shard of pieces is encoded whole by one thread
-    let (shape, shard) = piece_shapes(metadata, target, item, budget.boxes / (2 + jobs as u64));
+    let (shape, shard) = piece_shapes(metadata, target, item, budget.boxes / (2 + jobs as u64 / 2));
     let piece = no_larger(shape, item, budget.part);
     let piece_bytes = product(&piece)?.saturating_mul(item);
     if piece_bytes < PIECE_LEAST_BYTES.min(metadata.decoded_bytes()?) {

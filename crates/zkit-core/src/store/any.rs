@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
+use crate::cancel::Cancel;
 use crate::error::{Error, ErrorKind, Result};
 use crate::location::StoreUrl;
 
@@ -25,6 +26,8 @@ pub struct StoreOptions {
     pub max_requests_per_second: Option<NonZeroU32>,
     /// Whether local links may lead out of the store.
     pub follow_links: bool,
+    /// Ends waiting for remote stores.
+    pub cancel: Cancel,
 }
 
 impl Default for StoreOptions {
@@ -36,6 +39,7 @@ impl Default for StoreOptions {
             timeout: Duration::from_secs(60),
             max_requests_per_second: None,
             follow_links: false,
+            cancel: Cancel::default(),
         }
     }
 }

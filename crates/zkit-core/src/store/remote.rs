@@ -4,10 +4,12 @@
 //! module from a rayon worker; the engine fetches on its own threads and hands bytes over channels.
 
 use std::ops::ControlFlow;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::{Either, select};
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
@@ -21,12 +23,15 @@ use tokio::runtime::Runtime;
 
 use super::any::{Child, ChildKind, ObjectInfo, ObjectKind, StoreOptions, too_large};
 use super::http::CountingConnector;
+use crate::cancel::Cancel;
 use crate::error::{Error, ErrorKind, Result};
 use crate::location::{Scheme, StoreUrl, redact};
 
 /// What one read gives: the bytes, or `None` if the object is absent.
 pub type FetchResult = Result<Option<Bytes>>;
 
+/// How soon waiting requests learn that the run is cancelled.
+const CANCEL_CHECK_EVERY: Duration = Duration::from_millis(100);
 /// Small objects that are read at once.
 const SMALL_READS_IN_FLIGHT: usize = 64;
 
@@ -36,6 +41,7 @@ pub struct RemoteStore {
     inner: Arc<Inner>,
     runtime: Runtime,
     connector: CountingConnector,
+    cancel: Cancel,
 }
 
 #[derive(Debug)]
@@ -70,7 +76,8 @@ impl RemoteStore {
             .map_err(|error| {
                 Error::new(ErrorKind::Unreadable, "could not start the network threads").with_source(error)
             })?;
-        Ok(Self { inner: Arc::new(Inner { store, prefix, place }), runtime, connector })
+        let cancel = options.cancel.clone();
+        Ok(Self { inner: Arc::new(Inner { store, prefix, place }), runtime, connector, cancel })
     }
 
     /// Returns where the store is, without secrets.
@@ -83,6 +90,21 @@ impl RemoteStore {
         (self.connector.requests(), self.connector.failures())
     }
 
+    /// Waits for requests, or until the run is cancelled: time-outs and retries may take minutes.
+    fn wait<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+        let cancelled = async {
+            loop {
+                self.cancel.check()?;
+                tokio::time::sleep(CANCEL_CHECK_EVERY).await;
+            }
+        };
+        self.runtime.block_on(async {
+            match select(pin!(work), pin!(cancelled)).await {
+                Either::Left((result, _)) | Either::Right((result, _)) => result,
+            }
+        })
+    }
+
     /// Starts reading an object and calls `done` from a network thread; `done` must not block.
     pub fn start_get(&self, key: String, limit: u64, done: impl FnOnce(FetchResult) + Send + 'static) {
         let inner = Arc::clone(&self.inner);
@@ -91,7 +113,7 @@ impl RemoteStore {
 
     /// Reads an object and waits for it.
     pub fn get_blocking(&self, key: &str, limit: u64) -> FetchResult {
-        self.runtime.block_on(self.inner.get(key, limit))
+        self.wait(self.inner.get(key, limit))
     }
 
     /// Reads a range into `buffer` and waits; returns the object's size, or `None` if it is absent.
@@ -104,16 +126,16 @@ impl RemoteStore {
     ) -> Result<Option<u64>> {
         buffer.clear();
         if length == 0 {
-            return self.runtime.block_on(self.inner.size(key));
+            return self.wait(self.inner.size(key));
         }
         let range = GetRange::Bounded(offset..offset.saturating_add(length));
-        self.runtime.block_on(self.inner.get_range(key, range, length, buffer))
+        self.wait(self.inner.get_range(key, range, length, buffer))
     }
 
     /// Reads the end of an object into `buffer` and waits; returns its size, or `None` if it is absent.
     pub fn get_suffix_blocking(&self, key: &str, length: u64, buffer: &mut Vec<u8>) -> Result<Option<u64>> {
         buffer.clear();
-        self.runtime.block_on(async {
+        self.wait(async {
             match self.inner.get_range(key, GetRange::Suffix(length), length, buffer).await {
                 // Azure has no suffix ranges: ask for the size, then for the range
                 Err(error) if error.kind() == ErrorKind::Unsupported => {
@@ -129,7 +151,11 @@ impl RemoteStore {
     /// Reads many small objects, several at once; results are in the order of `keys`.
     pub fn get_many(&self, keys: &[String], limit: u64) -> Vec<FetchResult> {
         let reads = keys.iter().map(|key| self.inner.get(key, limit));
-        self.runtime.block_on(futures_util::stream::iter(reads).buffered(SMALL_READS_IN_FLIGHT).collect())
+        let reads = futures_util::stream::iter(reads).buffered(SMALL_READS_IN_FLIGHT).collect::<Vec<_>>();
+        match self.wait(async { Ok(reads.await) }) {
+            Ok(results) => results,
+            Err(_) => keys.iter().map(|_| self.cancel.check().map(|()| None)).collect(),
+        }
     }
 
     /// Calls `visit` for the objects below `prefix` until it breaks off.
@@ -140,7 +166,7 @@ impl RemoteStore {
     ) -> Result<()> {
         self.check_listable()?;
         let path = self.inner.path(prefix)?;
-        self.runtime.block_on(async {
+        self.wait(async {
             let mut objects = self.inner.store.list(Some(&path));
             while let Some(object) =
                 objects.try_next().await.map_err(|error| self.inner.error("list", prefix, &error))?
@@ -167,8 +193,10 @@ impl RemoteStore {
     pub fn children(&self, prefix: &str) -> Result<Vec<Child>> {
         self.check_listable()?;
         let path = self.inner.path(prefix)?;
-        let listed = self.runtime.block_on(self.inner.store.list_with_delimiter(Some(&path)));
-        let listed = listed.map_err(|error| self.inner.error("list", prefix, &error))?;
+        let listed = self.wait(async {
+            let listed = self.inner.store.list_with_delimiter(Some(&path)).await;
+            listed.map_err(|error| self.inner.error("list", prefix, &error))
+        })?;
         let name_of = |path: &ObjectPath| path.filename().map(str::to_owned);
         let directories = listed
             .common_prefixes
