@@ -48,6 +48,8 @@ pub struct Meter {
     pub bytes_encoded: Counter,
     /// Bytes written to stores.
     pub bytes_written: Counter,
+    /// Bytes written to scratch space.
+    pub scratch_bytes: Counter,
     /// Decoded bytes read back and compared.
     pub bytes_verified: Counter,
     /// Objects seen in listings.
@@ -83,6 +85,7 @@ impl Meter {
             &self.bytes_encoded,
             &self.bytes_written,
             &self.bytes_verified,
+            &self.scratch_bytes,
             &self.objects_written,
             &self.requests,
         ];

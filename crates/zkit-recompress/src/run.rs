@@ -8,11 +8,11 @@ use zkit_core::engine::{
 };
 use zkit_core::error::{Error, ErrorKind};
 use zkit_core::event::Event;
-use zkit_core::hierarchy::Hierarchy;
+use zkit_core::hierarchy::{Consolidated, Hierarchy};
 use zkit_core::location::StoreUrl;
 use zkit_core::metadata::{ArrayMetadata, Json};
 use zkit_core::plan::CopyPlan;
-use zkit_core::publish::{self, Existing, PartialStore, Start, Unfinished};
+use zkit_core::publish::{self, Consolidate, Existing, PartialStore, Start, Unfinished};
 use zkit_core::store::StoreOptions;
 
 use crate::args::{RecompressArgs, SourceCheckArg, VerifyArg};
@@ -130,7 +130,14 @@ pub(crate) fn is_the_copy(
                 && (measured || is.codecs_json() == wanted.codecs_json())
         })
     });
-    if !same || copy.arrays.len() != plan.arrays.len() {
+    let consolidated = match args.consolidate.into() {
+        Consolidate::Auto => source.hierarchy.consolidated != Consolidated::None,
+        Consolidate::Always => true,
+        Consolidate::Never => false,
+    };
+    let documents = plan.stores.first().is_none_or(|store| store.groups.is_empty())
+        || consolidated == (copy.consolidated != Consolidated::None);
+    if !same || !documents || copy.arrays.len() != plan.arrays.len() {
         return Ok(false);
     }
     let proof = Proof { plan, store: 0, source: source.store()?, copy: &copy, corrupt: &[] };

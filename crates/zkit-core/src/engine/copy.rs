@@ -125,8 +125,10 @@ pub fn run_copy(
 pub(super) enum Whole {
     /// All arrays of a plan.
     Plan,
-    /// One stage of one array of a plan.
-    Stage(Place),
+    /// The stage of one array of a plan that writes pieces to scratch space.
+    Scatter(Place),
+    /// The stage that puts them together.
+    Gather(Place),
 }
 
 /// Returns the places of a plan's arrays.
@@ -157,7 +159,7 @@ pub(super) fn run_units(
     for (array, place) in plan.arrays.iter().zip(places(plan, endpoints.len())) {
         let place = match whole {
             Whole::Plan => place,
-            Whole::Stage(place) => place,
+            Whole::Scatter(place) | Whole::Gather(place) => place,
         };
         copies.push(Copy::prepare(place, array, &endpoints[array.store], options.memory_bytes)?);
     }
@@ -798,8 +800,13 @@ impl<'a> Run<'a> {
         }
         copy.record(chunk_index, Some(bytes), decoded, done);
         self.meter.write_time.add_time(started.elapsed());
-        self.meter.bytes_written.add(bytes.len() as u64);
-        self.meter.objects_written.add(1);
+        match self.whole {
+            Whole::Scatter(_) => self.meter.scratch_bytes.add(bytes.len() as u64),
+            Whole::Plan | Whole::Gather(_) => {
+                self.meter.bytes_written.add(bytes.len() as u64);
+                self.meter.objects_written.add(1);
+            }
+        }
         let before = self.written_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         if before / SPACE_CHECK_BYTES != (before + bytes.len() as u64) / SPACE_CHECK_BYTES {
             copy.writer.check_space(SPACE_LEAST_BYTES)?;

@@ -36,7 +36,7 @@ pub(super) fn run_spill(
         let pieces = Endpoint { writer: &writer, journal: None, done: &[], resumed: false, ..*endpoint };
         corrupt.extend(run_stage(
             plan,
-            place,
+            Whole::Scatter(place),
             array.scatter(spill, round),
             &pieces,
             options,
@@ -46,7 +46,15 @@ pub(super) fn run_spill(
         let store = Store::Local(LocalStore::open(scratch, false)?);
         let stored = stored_pieces(&store, spill, cancel)?;
         let gathered = Endpoint { source: &store, ..*endpoint };
-        run_stage(plan, place, array.gather(spill, round, stored), &gathered, options, observer, cancel)?;
+        run_stage(
+            plan,
+            Whole::Gather(place),
+            array.gather(spill, round, stored),
+            &gathered,
+            options,
+            observer,
+            cancel,
+        )?;
     }
     clear(scratch)?;
     Ok(corrupt)
@@ -54,7 +62,7 @@ pub(super) fn run_spill(
 
 fn run_stage(
     plan: &CopyPlan,
-    place: Place,
+    whole: Whole,
     stage: Stage,
     endpoint: &Endpoint<'_>,
     options: RunOptions,
@@ -70,7 +78,7 @@ fn run_stage(
         memory: plan.memory,
     };
     let endpoints = std::slice::from_ref(endpoint);
-    run_units(&stage, endpoints, Whole::Stage(place), options, observer, cancel, &mut |_, _| Ok(()))
+    run_units(&stage, endpoints, whole, options, observer, cancel, &mut |_, _| Ok(()))
 }
 
 /// Lists the pieces that the first stage wrote.
