@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 use zkit_core::codec::blosc::{Decoder, Encoder, InnerCodec, Level, Params, Shuffle};
 use zkit_core::codec::{Chain, Recoder, Scratch};
 use zkit_core::hierarchy::Hierarchy;
-use zkit_core::kernels::copy::{Strided, c_strides, copy_strided, f_strides};
+use zkit_core::kernels::copy::{Canvas, Strided, c_strides, copy_strided, f_strides};
 use zkit_core::kernels::{bitshuffle, shuffle, swap};
 use zkit_core::location::StoreUrl;
 use zkit_core::metadata::{ArrayMetadata, Json};
@@ -74,6 +74,25 @@ fn copies(criterion: &mut Criterion) {
                 let to = Strided { offset: 0, strides };
                 copy_strided(4, &shape, black_box(&src), from, black_box(&mut dst), to)
                     .expect("the chunk fits")
+            });
+        });
+    }
+    let mut buffer = Vec::new();
+    for (name, chunk) in [("box of cubes", 64), ("box of small chunks", 8)] {
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| {
+                // one map into chunks that hold it among others
+                let chunks = [1, chunk, chunk];
+                let counts = [1, SIDE / chunk, SIDE / chunk];
+                let cuts = vec![vec![0, 1], vec![0, SIDE], vec![0, SIDE]];
+                let canvas = Canvas::new(std::mem::take(&mut buffer), 4, &chunks, &counts, cuts);
+                let canvas = canvas.expect("the cuts fit the box");
+                let mut cell = canvas.claim(0).expect("nobody claimed it");
+                let strides = c_strides(&[1, SIDE, SIDE], 4);
+                let from = Strided { offset: 0, strides: &strides };
+                cell.write(&[0; 3], &[1, SIDE, SIDE], black_box(&src), from).expect("the map fits");
+                cell.done();
+                buffer = canvas.into_buffer();
             });
         });
     }

@@ -74,47 +74,63 @@ impl ArrayReader<'_> {
         run: &mut [u8],
         meter: &Meter,
     ) -> Result<()> {
+        let Some(start) = self.fetch_span(chunk_index, chain, range.clone(), (head, body), meter)? else {
+            return fill_run(self.fill()?, run);
+        };
+        let started = Instant::now();
+        chain.decode_span(scratch, head, (start, body), range, run).map_err(codec_error)?;
+        meter.bytes_decoded.add(run.len() as u64);
+        meter.decode_time.add_time(started.elapsed());
+        Ok(())
+    }
+
+    /// Reads the stored bytes of a byte range of a local chunk into `body`, and what they are told from into `head`.
+    /// Returns where the body begins in the chunk; `None` if that is absent.
+    pub(super) fn fetch_span(
+        &self,
+        chunk_index: &[u64],
+        chain: &Chain,
+        range: Range<usize>,
+        (head, body): (&mut Vec<u8>, &mut Vec<u8>),
+        meter: &Meter,
+    ) -> Result<Option<u64>> {
         let started = Instant::now();
         let mut key = String::with_capacity(64);
         self.node().chunk_key(chunk_index, &mut key);
-        let mut wanted = 0;
+        let mut asked = 0;
         head.clear();
-        let (span, stored) = loop {
+        let (start, stored) = loop {
             match chain.stored_span(head, range.clone()).map_err(codec_error)? {
                 Some(StoredSpan::At(span)) => {
-                    self.check_span(span.end - span.start)?;
-                    let Some(stored) =
-                        self.store().get_range(&key, span.start, span.end - span.start, body)?
-                    else {
-                        return fill_run(self.fill()?, run);
-                    };
-                    break (span, stored);
+                    let length = span.end - span.start;
+                    self.check_span(length)?;
+                    match self.store().get_range(&key, span.start, length, body)? {
+                        Some(stored) => break (span.start, stored),
+                        None => return Ok(None),
+                    }
                 }
-                Some(StoredSpan::HeadNeeded(more)) if more > wanted => {
+                Some(StoredSpan::HeadNeeded(more)) if more > asked => {
                     self.check_span(more)?;
-                    wanted = more;
+                    asked = more;
                     if self.store().get_range(&key, 0, more.max(HEAD_BYTES), head)?.is_none() {
-                        return fill_run(self.fill()?, run);
+                        return Ok(None);
                     }
                 }
                 _ => {
-                    let message = format!("the chunk ends inside its first {wanted} bytes");
+                    let message = format!("the chunk ends inside its first {asked} bytes");
                     return Err(Error::new(ErrorKind::Corrupt, message));
                 }
             }
         };
-        let whole = chain.encoded_bytes().map(|bytes| bytes as u64);
-        if whole.is_some_and(|whole| whole != stored) {
-            let message = format!("it holds {stored} bytes, {} expected", whole.unwrap_or(0));
+        if let Some(whole) = chain.encoded_bytes().map(|bytes| bytes as u64)
+            && whole != stored
+        {
+            let message = format!("it holds {stored} bytes, {whole} expected");
             return Err(Error::new(ErrorKind::Corrupt, message));
         }
         meter.read_time.add_time(started.elapsed());
         meter.bytes_read.add((head.len() + body.len()) as u64);
-        let started = Instant::now();
-        chain.decode_span(scratch, head, (span.start, body), range, run).map_err(codec_error)?;
-        meter.bytes_decoded.add(run.len() as u64);
-        meter.decode_time.add_time(started.elapsed());
-        Ok(())
+        Ok(Some(start))
     }
 
     pub(super) fn check_span(&self, bytes: u64) -> Result<()> {

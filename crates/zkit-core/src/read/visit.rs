@@ -4,15 +4,13 @@ use std::ops::Range;
 use std::time::Instant;
 
 use super::reader::{ArrayReader, ChunkSource, ThreadBuffers, codec_error, to_usize, with_buffers};
-use crate::codec::{Chain, ShardCodec, StoredSpan};
+use crate::codec::{Chain, ShardCodec};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Meter;
 use crate::grid::{Region, for_each_index};
 use crate::kernels::copy::{Strided, Strides, c_strides};
 use crate::units::saturating_usize;
 
-/// What is read first of a chunk whose front says where its parts lie.
-const HEAD_BYTES: u64 = 4096;
 /// Smaller chunks are read whole: one read costs less than two.
 const SPAN_CHUNK_BYTES: usize = 256 << 10;
 /// Larger shards are read inner chunk by inner chunk, however many are wanted.
@@ -132,45 +130,13 @@ impl ArrayReader<'_> {
         meter: &Meter,
     ) -> Result<bool> {
         let ThreadBuffers { codec, encoded: body, decoded, head } = buffers;
-        let started = Instant::now();
-        let mut key = String::with_capacity(64);
-        self.node().chunk_key(wanted.chunk_index, &mut key);
-        let mut asked = 0;
-        head.clear();
-        let (span, stored) = loop {
-            match chain.stored_span(head, range.clone()).map_err(codec_error)? {
-                Some(StoredSpan::At(span)) => {
-                    let length = span.end - span.start;
-                    self.check_span(length)?;
-                    match self.store().get_range(&key, span.start, length, body)? {
-                        Some(stored) => break (span, stored),
-                        None => return Ok(false),
-                    }
-                }
-                Some(StoredSpan::HeadNeeded(more)) if more > asked => {
-                    self.check_span(more)?;
-                    asked = more;
-                    if self.store().get_range(&key, 0, more.max(HEAD_BYTES), head)?.is_none() {
-                        return Ok(false);
-                    }
-                }
-                _ => {
-                    let message = format!("the chunk ends inside its first {asked} bytes");
-                    return Err(Error::new(ErrorKind::Corrupt, message));
-                }
-            }
+        let Some(start) = self.fetch_span(wanted.chunk_index, chain, range.clone(), (head, body), meter)?
+        else {
+            return Ok(false);
         };
-        if let Some(whole) = chain.encoded_bytes().map(|bytes| bytes as u64)
-            && whole != stored
-        {
-            let message = format!("it holds {stored} bytes, {whole} expected");
-            return Err(Error::new(ErrorKind::Corrupt, message));
-        }
-        meter.read_time.add_time(started.elapsed());
-        meter.bytes_read.add((head.len() + body.len()) as u64);
         let started = Instant::now();
         resize(decoded, range.len());
-        chain.decode_span(codec, head, (span.start, body), range, decoded).map_err(codec_error)?;
+        chain.decode_span(codec, head, (start, body), range, decoded).map_err(codec_error)?;
         meter.bytes_decoded.add(decoded.len() as u64);
         meter.decode_time.add_time(started.elapsed());
         Ok(true)
