@@ -4,8 +4,10 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
-use super::copy::{Copy, Fetched, Run};
+use super::copy::Run;
+use super::fetch::Fetched;
 use super::journal::Record;
+use super::prepared::Copy;
 use crate::error::{Error, ErrorKind, Result};
 use crate::grid::Region;
 use crate::kernels::copy::{Canvas, Cell, Strided, c_strides, fill_strided};

@@ -8,24 +8,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Instant;
 
-use bytes::Bytes;
-
 use super::boxes::OpenBox;
-use super::journal::{Journal, ObjectDigest, Record};
+use super::journal::{Journal, Record};
 use super::lanes;
+use super::prepared::{Copy, Place};
 use super::queue::{Queue, Work};
 use super::spill::run_spill;
 use crate::cancel::Cancel;
-use crate::codec::{Chain, Recoder, Scratch};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Meter, Observer};
-use crate::grid::{ChunkSet, for_each_index, product};
-use crate::kernels::copy::{Strided, c_strides, fill_strided};
-use crate::metadata::AbsentChunks;
-use crate::plan::{ArrayCopy, CopyPlan, Cover, Spill, Unit};
-use crate::read::{ArrayReader, codec_error, release_scratch, with_scratch};
+use crate::grid::ChunkSet;
+use crate::plan::{CopyPlan, Spill, Unit};
 use crate::store::{LocalWriter, Store};
-use crate::units::saturating_usize;
 
 /// Threads that fetch units of a remote source; each keeps many requests in flight.
 const FETCHERS: usize = 8;
@@ -193,6 +187,7 @@ pub(super) fn run_units(
         failure: Mutex::new(None),
         corrupt: Mutex::new(Vec::new()),
         stores_left: &stores_left,
+        sources: endpoints.iter().map(|endpoint| endpoint.source.place()).collect(),
         failed: endpoints.iter().map(|_| AtomicBool::new(false)).collect(),
         messages: sender,
     };
@@ -237,232 +232,31 @@ enum Message {
     End,
 }
 
-/// Returns the bytes that absent chunks take on disk where a plan writes them, in blocks of 4 KiB.
-pub fn absent_bytes(plan: &CopyPlan) -> Result<u64> {
-    const BLOCK_BYTES: u64 = 4096;
-    let mut sum = 0u64;
-    for array in plan.arrays.iter().filter(|array| array.absent == AbsentChunks::Write) {
-        let target = &array.target.metadata;
-        let (visited, stored) = (array.visited(), array.stored.len());
-        if visited <= stored {
-            continue;
-        }
-        let shape = target.grid.largest_chunk_shape();
-        let chain = Chain::compile(target, &shape).map_err(codec_error)?;
-        let fill = fill_of(array);
-        let bytes = with_scratch(|scratch, decoded, encoded| {
-            encode_fill(&chain, needed_fill(array, fill.as_deref())?, scratch, decoded, encoded)
-                .map(|()| encoded.len() as u64)
-        })?;
-        let absent = u128::from(target.grid.total().unwrap_or(u64::MAX)) * u128::from(visited - stored)
-            / u128::from(visited);
-        let absent = u64::try_from(absent).unwrap_or(u64::MAX);
-        sum = sum.saturating_add(absent.saturating_mul(bytes.next_multiple_of(BLOCK_BYTES)));
-    }
-    Ok(sum)
-}
-
-/// Where an array stands: among those of the plan, and those of its store.
-#[derive(Clone, Copy)]
-pub(super) struct Place {
-    pub(super) in_plan: usize,
-    in_store: usize,
-}
-
-/// One array of the run, compiled.
-pub(super) struct Copy<'a> {
-    place: Place,
-    pub(super) array: &'a ArrayCopy,
-    source: &'a Store,
-    writer: &'a LocalWriter,
-    journal: Option<&'a Journal>,
-    resumed: bool,
-    done: Option<&'a ChunkSet>,
-    /// The recoder of a regular grid; rectilinear chunks compile their own.
-    recoder: Option<Recoder>,
-    reader: Option<ArrayReader<'a>>,
-    /// The chain of the copy's chunks, where the array is rechunked.
-    target: Option<Chain>,
-    fill: Option<Vec<u8>>,
-    object_limit: u64,
-    units_left: AtomicUsize,
-}
-
 /// What the threads share.
 pub(super) struct Run<'a> {
-    plan: &'a CopyPlan,
-    whole: Whole,
-    copies: &'a [Copy<'a>],
+    pub(super) plan: &'a CopyPlan,
+    pub(super) whole: Whole,
+    pub(super) copies: &'a [Copy<'a>],
     pub(super) meter: &'a Meter,
     pub(super) cancel: &'a Cancel,
-    queue: Queue<'a>,
+    pub(super) queue: Queue<'a>,
     pub(super) pool: &'a rayon::ThreadPool,
-    remote: bool,
-    options: RunOptions,
-    written_bytes: AtomicU64,
-    stop: AtomicBool,
-    failure: Mutex<Option<Error>>,
-    corrupt: Mutex<Vec<CorruptChunk>>,
-    stores_left: &'a [AtomicUsize],
+    pub(super) remote: bool,
+    pub(super) options: RunOptions,
+    pub(super) written_bytes: AtomicU64,
+    pub(super) stop: AtomicBool,
+    pub(super) failure: Mutex<Option<Error>>,
+    pub(super) corrupt: Mutex<Vec<CorruptChunk>>,
+    pub(super) stores_left: &'a [AtomicUsize],
+    /// Where each store comes from, for messages.
+    pub(super) sources: Vec<String>,
     /// The stores of which something failed: the rest of their units is passed over.
-    failed: Vec<AtomicBool>,
+    pub(super) failed: Vec<AtomicBool>,
     messages: mpsc::Sender<Message>,
 }
 
-/// The objects of one unit, in the order of its chunks; `None` for absent ones.
-pub(super) type Fetched = Vec<Option<Bytes>>;
-
-impl<'a> Copy<'a> {
-    fn prepare(
-        place: Place,
-        array: &'a ArrayCopy,
-        endpoint: &Endpoint<'a>,
-        memory_bytes: u64,
-    ) -> Result<Self> {
-        let source = &array.source.metadata;
-        let recoder = match (source.grid.regular_shape(), array.is_rechunked()) {
-            (Some(shape), false) => Some(recoder(array, &shape)?),
-            _ => None,
-        };
-        let (mut reader, mut target) = (None, None);
-        if array.is_rechunked() {
-            reader = Some(ArrayReader::new(endpoint.source, &array.source, memory_bytes)?);
-            let metadata = &array.target.metadata;
-            let chain = Chain::compile(metadata, &metadata.grid.largest_chunk_shape());
-            target = Some(chain.map_err(codec_error)?);
-        }
-        Ok(Self {
-            place,
-            array,
-            source: endpoint.source,
-            writer: endpoint.writer,
-            journal: endpoint.journal,
-            resumed: endpoint.resumed,
-            done: endpoint.done.get(place.in_store).filter(|done| !done.is_empty()),
-            recoder,
-            reader,
-            target,
-            fill: fill_of(array),
-            object_limit: array.largest_bytes.max(1).saturating_mul(2).min(memory_bytes.max(1)),
-            units_left: AtomicUsize::new(0),
-        })
-    }
-
-    /// Returns what a unit takes of the pool.
-    fn unit_bytes(&self, plan: &CopyPlan, remote: bool) -> u64 {
-        match &self.array.rechunk {
-            Some(rechunk) => rechunk.unit_bytes,
-            None => {
-                let chunk = self.array.chunk_memory_bytes().saturating_sub(plan.memory.thread_bytes);
-                let waiting = if remote { self.array.largest_bytes.max(8 << 20) } else { 0 };
-                chunk.saturating_add(waiting).min(plan.memory.pool_bytes)
-            }
-        }
-    }
-
-    /// Runs `work` with the recoder of a chunk.
-    fn with_recoder<R>(&self, chunk_index: &[u64], work: impl FnOnce(&Recoder) -> Result<R>) -> Result<R> {
-        match &self.recoder {
-            Some(recoder) => work(recoder),
-            None => work(&recoder(self.array, &self.array.source.metadata.grid.chunk_shape(chunk_index))?),
-        }
-    }
-
-    pub(super) fn reader(&self) -> Result<&ArrayReader<'a>> {
-        self.reader.as_ref().ok_or_else(|| unprepared(self.array))
-    }
-
-    pub(super) fn target_chain(&self) -> Result<&Chain> {
-        self.target.as_ref().ok_or_else(|| unprepared(self.array))
-    }
-
-    pub(super) fn fill(&self) -> Result<&[u8]> {
-        needed_fill(self.array, self.fill.as_deref())
-    }
-
-    /// Returns whether the copy has a chunk already, from a run before this one.
-    pub(super) fn is_done(&self, chunk_index: &[u64]) -> bool {
-        let position = self.array.target.metadata.grid.position_of(chunk_index);
-        self.done.zip(position).is_some_and(|(done, position)| done.contains(position))
-    }
-
-    /// Returns whether all chunks of a box are there already.
-    fn is_box_done(&self, unit: &Unit) -> bool {
-        let (Cover::Box(position), Some(rechunk), Some(_)) = (&unit.cover, &self.array.rechunk, self.done)
-        else {
-            return false;
-        };
-        let ranges = rechunk.chunk_ranges(&self.array.target.metadata.grid, *position);
-        let missing = |chunk_index: &[u64]| if self.is_done(chunk_index) { Ok(()) } else { Err(()) };
-        for_each_index(&ranges, missing).is_ok()
-    }
-
-    /// Returns whether threads assemble a unit together.
-    fn is_boxed(&self, unit: &Unit) -> bool {
-        matches!(unit.cover, Cover::Box(_))
-            && !self.array.source.metadata.data_type.is_variable()
-            && !self.is_box_done(unit)
-    }
-
-    /// Records a chunk that is written, or needs no object.
-    pub(super) fn record(
-        &self,
-        chunk_index: &[u64],
-        object: Option<&[u8]>,
-        decoded: Option<&[u8]>,
-        done: &mut Vec<Record>,
-    ) {
-        let (Some(_), Some(chunk)) = (self.journal, self.array.target.metadata.grid.position_of(chunk_index))
-        else {
-            return;
-        };
-        done.push(Record {
-            array: u32::try_from(self.place.in_store).unwrap_or(u32::MAX),
-            chunk,
-            object: object.map(ObjectDigest::of),
-            decoded_xxh3: decoded.map_or(0, xxhash_rust::xxh3::xxh3_64),
-        });
-    }
-
-    /// Returns the error of a chunk that was listed and does not exist any more.
-    pub(super) fn gone(&self, chunk_index: &[u64]) -> Error {
-        let mut key = String::new();
-        self.array.source.chunk_key(chunk_index, &mut key);
-        let cause = Error::new(
-            ErrorKind::Unreadable,
-            "it was listed, but is gone now: the source changes while it is read",
-        );
-        cause.context(format!("could not copy chunk `{key}` of `{}`", self.array.source.path))
-    }
-}
-
-fn fill_of(array: &ArrayCopy) -> Option<Vec<u8>> {
-    array.source.metadata.fill_value.element(&array.source.metadata.data_type)
-}
-
-fn needed_fill<'a>(array: &ArrayCopy, fill: Option<&'a [u8]>) -> Result<&'a [u8]> {
-    fill.ok_or_else(|| {
-        Error::new(
-            ErrorKind::Unsupported,
-            format!(
-                "could not write absent chunks of `{}`: its fill value is not understood",
-                array.source.path
-            ),
-        )
-    })
-}
-
-fn unprepared(array: &ArrayCopy) -> Error {
-    Error::new(ErrorKind::Unsupported, format!("`{}` is not planned to be rechunked", array.source.path))
-}
-
-pub(super) fn recoder(array: &ArrayCopy, shape: &[u64]) -> Result<Recoder> {
-    let compile = |metadata| Chain::compile(metadata, shape).map_err(codec_error);
-    Ok(Recoder::new(compile(&array.source.metadata)?, compile(&array.target.metadata)?))
-}
-
 /// Stops a run whose thread panics, so that no other one waits for its work.
-struct StopOnPanic<'r, 'a>(&'r Run<'a>);
+pub(super) struct StopOnPanic<'r, 'a>(pub(super) &'r Run<'a>);
 
 impl Drop for StopOnPanic<'_, '_> {
     fn drop(&mut self) {
@@ -493,6 +287,7 @@ impl<'a> Run<'a> {
             return self.fail(error);
         }
         self.failed[store].store(true, Ordering::Relaxed);
+        let error = error.context(format!("could not copy {}", self.sources[store]));
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
     }
 
@@ -604,155 +399,9 @@ impl<'a> Run<'a> {
         self.queue.finished(copy.unit_bytes(self.plan, self.remote));
     }
 
-    /// Fetches units until none is left.
-    fn fetch_units(&self) {
-        let _guard = StopOnPanic(self);
-        while let Some(unit) = self.queue.next_to_fetch() {
-            let fetched = if self.is_failed(unit) { Ok(Vec::new()) } else { self.fetch(unit) };
-            let fetched = fetched.or_else(|error| {
-                self.fail_store(self.copies[unit.array].array.store, error);
-                if self.stop.load(Ordering::Relaxed) { Err(()) } else { Ok(Vec::new()) }
-            });
-            match fetched {
-                Ok(fetched) => self.queue.fetched(unit, fetched, |unit, buffer, fetched| {
-                    let copy = &self.copies[unit.array];
-                    if !copy.is_boxed(unit) || self.is_failed(unit) {
-                        return Err(fetched);
-                    }
-                    OpenBox::open(unit, copy, buffer, Some(fetched), self.plan.jobs).ok_or_else(Vec::new)
-                }),
-                Err(()) => return,
-            }
-        }
-    }
-
     /// Returns whether a unit belongs to a store of which something failed.
-    fn is_failed(&self, unit: &Unit) -> bool {
+    pub(super) fn is_failed(&self, unit: &Unit) -> bool {
         self.failed[self.copies[unit.array].array.store].load(Ordering::Relaxed)
-    }
-
-    fn fetch(&self, unit: &Unit) -> Result<Fetched> {
-        let copy = &self.copies[unit.array];
-        let started = Instant::now();
-        let positions: Vec<Option<u64>> = match &unit.cover {
-            // elements without fixed size are read by the worker
-            Cover::Box(_) if !copy.is_boxed(unit) => Vec::new(),
-            Cover::Box(_) => OpenBox::stored_sources(unit, copy),
-            Cover::Chunks(chunks) => copy.array.stored.range(chunks.clone()).map(Some).collect(),
-        };
-        let mut key = String::new();
-        let keys: Vec<String> = positions
-            .iter()
-            .flatten()
-            .map(|&position| {
-                copy.array.source.chunk_key(&copy.array.source.metadata.grid.index_at(position), &mut key);
-                key.clone()
-            })
-            .collect();
-        let mut fetched = copy.source.get_many(&keys, copy.object_limit).into_iter();
-        let fetched: Result<Fetched> = positions
-            .iter()
-            .map(|position| match position {
-                Some(_) => fetched.next().unwrap_or(Ok(None)),
-                None => Ok(None),
-            })
-            .collect();
-        self.meter.read_time.add_time(started.elapsed());
-        let fetched = fetched?;
-        if matches!(unit.cover, Cover::Box(_)) {
-            self.meter.bytes_read.add(fetched.iter().flatten().map(|bytes| bytes.len() as u64).sum());
-        }
-        Ok(fetched)
-    }
-
-    /// Rewrites the chunks of one unit, one after the other.
-    fn alone(&self, unit: &Unit, fetched: Option<&Fetched>) -> Result<()> {
-        let copy = &self.copies[unit.array];
-        let mut done = Vec::new();
-        let result = match &unit.cover {
-            Cover::Box(_) if copy.is_box_done(unit) => Ok(()),
-            Cover::Box(_) => self.variable_box(unit, copy, &mut done),
-            Cover::Chunks(chunks) => self.chunks(copy, chunks.clone(), fetched, &mut done),
-        };
-        let result = result.and_then(|()| self.journal(copy, &mut done));
-        // what one large chunk took must not stay with every thread
-        if copy.array.chunk_memory_bytes() > self.options.memory_bytes / (2 * self.plan.jobs as u64) {
-            release_scratch();
-        }
-        result
-    }
-
-    fn chunks(
-        &self,
-        copy: &Copy<'_>,
-        mut chunks: std::ops::RangeInclusive<u64>,
-        fetched: Option<&Fetched>,
-        done: &mut Vec<Record>,
-    ) -> Result<()> {
-        let mut fetched = fetched.map(|fetched| fetched.iter());
-        if copy.array.absent == AbsentChunks::Leave {
-            return copy.array.stored.range(chunks).try_for_each(|position| {
-                self.chunk(copy, position, fetched.as_mut().map(|fetched| fetched.next()), done)
-            });
-        }
-        chunks.try_for_each(|position| match copy.array.stored.contains(position) {
-            true => self.chunk(copy, position, fetched.as_mut().map(|fetched| fetched.next()), done),
-            false => self.absent_chunk(copy, position, done),
-        })
-    }
-
-    /// Recodes one stored chunk.
-    fn chunk(
-        &self,
-        copy: &Copy<'_>,
-        position: u64,
-        fetched: Option<Option<&Option<Bytes>>>,
-        done: &mut Vec<Record>,
-    ) -> Result<()> {
-        self.cancel.check()?;
-        let source = &copy.array.source;
-        let chunk_index = source.metadata.grid.index_at(position);
-        if copy.is_done(&chunk_index) {
-            return Ok(());
-        }
-        let mut key = String::with_capacity(64);
-        source.chunk_key(&chunk_index, &mut key);
-        let copied = with_scratch(|scratch, encoded, recoded| {
-            let bytes = match fetched {
-                Some(fetched) => fetched.and_then(Option::as_ref).map(|bytes| &bytes[..]),
-                None => {
-                    let started = Instant::now();
-                    let present = copy.source.get(&key, copy.object_limit, encoded)?;
-                    self.meter.read_time.add_time(started.elapsed());
-                    present.then_some(encoded.as_slice())
-                }
-            };
-            let bytes = bytes.ok_or_else(|| copy.gone(&chunk_index))?;
-            self.meter.bytes_read.add(bytes.len() as u64);
-            copy.with_recoder(&chunk_index, |recoder| {
-                if recoder.is_copy() {
-                    return self.write(copy, &chunk_index, bytes, None, done);
-                }
-                let cost = recoder
-                    .recode(scratch, bytes, copy.object_limit.saturating_mul(64), recoded)
-                    .map_err(codec_error)?;
-                self.meter.bytes_decoded.add(cost.bytes);
-                self.meter.bytes_encoded.add(recoded.len() as u64);
-                self.meter.decode_time.add_time(cost.decode);
-                self.meter.encode_time.add_time(cost.encode);
-                self.write(copy, &chunk_index, recoded, None, done)
-            })
-        });
-        copied
-            .map_err(|error| error.context(format!("could not copy chunk `{key}` of `{}`", source.path)))
-            .or_else(|error| {
-                self.corrupt(copy, &chunk_index, error)?;
-                match copy.array.absent {
-                    // not recorded: a resumed run must find it again
-                    AbsentChunks::Leave => Ok(()),
-                    AbsentChunks::Write => self.absent_chunk(copy, position, &mut Vec::new()),
-                }
-            })
     }
 
     /// Returns whether a chunk with this fault is to be skipped.
@@ -822,50 +471,4 @@ impl<'a> Run<'a> {
         done.clear();
         Ok(())
     }
-
-    /// Writes a chunk of fill values where the source has none.
-    fn absent_chunk(&self, copy: &Copy<'_>, position: u64, done: &mut Vec<Record>) -> Result<()> {
-        self.cancel.check()?;
-        let chunk_index = copy.array.source.metadata.grid.index_at(position);
-        if copy.is_done(&chunk_index) {
-            return Ok(());
-        }
-        let fill = copy.fill()?;
-        with_scratch(|scratch, decoded, encoded| {
-            copy.with_recoder(&chunk_index, |recoder| {
-                encode_fill(recoder.target(), fill, scratch, decoded, encoded)?;
-                self.write(copy, &chunk_index, encoded, Some(decoded), done)
-            })
-        })
-        .map_err(|error| {
-            error.context(format!(
-                "could not write the absent chunk {chunk_index:?} of `{}`",
-                copy.array.source.path
-            ))
-        })
-    }
-}
-
-/// Encodes a chunk that holds nothing but `fill`.
-fn encode_fill(
-    chain: &Chain,
-    fill: &[u8],
-    scratch: &mut Scratch,
-    decoded: &mut Vec<u8>,
-    encoded: &mut Vec<u8>,
-) -> Result<()> {
-    let Some(bytes) = chain.decoded_bytes() else {
-        let count = saturating_usize(
-            product(&chain.shape().iter().map(|&length| length as u64).collect::<Vec<_>>())
-                .unwrap_or(u64::MAX),
-        );
-        let elements = crate::codec::VariableElements::filled(fill, count);
-        return chain.encode_variable(scratch, &elements, encoded).map_err(codec_error);
-    };
-    decoded.resize(bytes, 0);
-    let count = bytes / fill.len().max(1);
-    let layout = Strided { offset: 0, strides: &c_strides(&[count], fill.len()) };
-    fill_strided(fill, &[count], decoded, layout)
-        .map_err(|error| Error::new(ErrorKind::Corrupt, "could not fill a chunk").with_source(error))?;
-    chain.encode(scratch, decoded, encoded).map_err(codec_error)
 }

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use super::choose::{Filters, SampleSource, sample_array};
-use super::copy::recoder;
 use super::lanes;
+use super::prepared::recoder;
 use crate::cancel::Cancel;
 use crate::codec::{Chain, CodecError, Scratch};
 use crate::error::{ErrorKind, Result};

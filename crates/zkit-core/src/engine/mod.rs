@@ -2,12 +2,15 @@
 
 mod boxes;
 mod choose;
+mod chunks;
 mod compare;
 mod copy;
 mod digest;
 mod estimate;
+mod fetch;
 mod journal;
 mod lanes;
+mod prepared;
 mod queue;
 mod spill;
 mod survey;
@@ -16,8 +19,9 @@ mod verify;
 mod windows;
 
 pub use choose::{Choice, Filters, Prefer, SampleSource, Trial, choose_codec, choose_together, sample_array};
+pub use chunks::absent_bytes;
 pub use compare::{Difference, Pair, compare};
-pub use copy::{CorruptChunk, Endpoint, OnCorrupt, RunOptions, absent_bytes, run_copy};
+pub use copy::{CorruptChunk, Endpoint, OnCorrupt, RunOptions, run_copy};
 pub use digest::{Sha256Digest, digest, split_unwritten};
 pub use estimate::{Estimate, estimate_copy};
 pub use journal::{

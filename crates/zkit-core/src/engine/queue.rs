@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::boxes::OpenBox;
-use super::copy::Fetched;
+use super::fetch::Fetched;
 use crate::plan::Unit;
 
 /// What a thread does next.

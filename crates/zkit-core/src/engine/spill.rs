@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use super::copy::{CorruptChunk, Endpoint, Place, RunOptions, Whole, run_units};
+use super::copy::{CorruptChunk, Endpoint, RunOptions, Whole, run_units};
+use super::prepared::Place;
 use super::survey::{SurveyDepth, survey};
 use crate::cancel::Cancel;
 use crate::error::{Error, ErrorKind, Result};

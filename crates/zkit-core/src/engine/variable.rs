@@ -2,8 +2,9 @@
 
 use std::time::Instant;
 
-use super::copy::{Copy, Run};
+use super::copy::Run;
 use super::journal::Record;
+use super::prepared::Copy;
 use crate::codec::VariableElements;
 use crate::error::{Error, Result};
 use crate::grid::{Region, for_each_index, product};

@@ -3,8 +3,9 @@
 //! The reader shares no code with the assembly of boxes: it fetches the chunks that a region touches and copies their
 //! parts, on both sides.
 
-use super::copy::{CorruptChunk, recoder};
+use super::copy::CorruptChunk;
 use super::lanes::{self, Footprint, Resources};
+use super::prepared::recoder;
 use super::windows::{Window, all, sample};
 use crate::cancel::Cancel;
 use crate::error::{Error, ErrorKind, Result};

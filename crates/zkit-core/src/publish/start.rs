@@ -180,8 +180,11 @@ fn resume(
 ) -> Result<Start> {
     if let Some(difference) = contents.header.difference(header) {
         let message = format!("could not go on with {}: {difference}", places.partial.display());
-        return Err(Error::new(ErrorKind::Conflict, message)
-            .with_hint("pass --restart to begin anew, or ask for the same as before"));
+        let hint = match difference.starts_with("the objects of") {
+            true => "pass --restart to begin anew, or --source-check metadata if what is done still holds",
+            false => "pass --restart to begin anew, or ask for the same as before",
+        };
+        return Err(Error::new(ErrorKind::Conflict, message).with_hint(hint));
     }
     places.check_free(existing)?;
     let writer = LocalWriter::open(&places.partial)?;

@@ -1,0 +1,191 @@
+//! One array of a run, compiled: what threads need to know of it.
+
+use std::sync::atomic::AtomicUsize;
+
+use super::copy::Endpoint;
+use super::journal::{Journal, ObjectDigest, Record};
+use crate::codec::{Chain, Recoder};
+use crate::error::{Error, ErrorKind, Result};
+use crate::grid::{ChunkSet, for_each_index};
+use crate::plan::{ArrayCopy, CopyPlan, Cover, Unit};
+use crate::read::{ArrayReader, codec_error};
+use crate::store::{LocalWriter, Store};
+
+/// Where an array stands: among those of the plan, and those of its store.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pub(super) in_plan: usize,
+    pub(super) in_store: usize,
+}
+
+/// One array of the run, compiled.
+pub(super) struct Copy<'a> {
+    pub(super) place: Place,
+    pub(super) array: &'a ArrayCopy,
+    pub(super) source: &'a Store,
+    pub(super) writer: &'a LocalWriter,
+    pub(super) journal: Option<&'a Journal>,
+    pub(super) resumed: bool,
+    pub(super) done: Option<&'a ChunkSet>,
+    /// The recoder of a regular grid; rectilinear chunks compile their own.
+    pub(super) recoder: Option<Recoder>,
+    pub(super) reader: Option<ArrayReader<'a>>,
+    /// The chain of the copy's chunks, where the array is rechunked.
+    pub(super) target: Option<Chain>,
+    pub(super) fill: Option<Vec<u8>>,
+    pub(super) object_limit: u64,
+    pub(super) units_left: AtomicUsize,
+}
+
+impl<'a> Copy<'a> {
+    pub(super) fn prepare(
+        place: Place,
+        array: &'a ArrayCopy,
+        endpoint: &Endpoint<'a>,
+        memory_bytes: u64,
+    ) -> Result<Self> {
+        let source = &array.source.metadata;
+        let recoder = match (source.grid.regular_shape(), array.is_rechunked()) {
+            (Some(shape), false) => Some(recoder(array, &shape)?),
+            _ => None,
+        };
+        let (mut reader, mut target) = (None, None);
+        if array.is_rechunked() {
+            reader = Some(ArrayReader::new(endpoint.source, &array.source, memory_bytes)?);
+            let metadata = &array.target.metadata;
+            let chain = Chain::compile(metadata, &metadata.grid.largest_chunk_shape());
+            target = Some(chain.map_err(codec_error)?);
+        }
+        Ok(Self {
+            place,
+            array,
+            source: endpoint.source,
+            writer: endpoint.writer,
+            journal: endpoint.journal,
+            resumed: endpoint.resumed,
+            done: endpoint.done.get(place.in_store).filter(|done| !done.is_empty()),
+            recoder,
+            reader,
+            target,
+            fill: fill_of(array),
+            object_limit: array.largest_bytes.max(1).saturating_mul(2).min(memory_bytes.max(1)),
+            units_left: AtomicUsize::new(0),
+        })
+    }
+
+    /// Returns what a unit takes of the pool.
+    pub(super) fn unit_bytes(&self, plan: &CopyPlan, remote: bool) -> u64 {
+        match &self.array.rechunk {
+            Some(rechunk) => rechunk.unit_bytes,
+            None => {
+                let chunk = self.array.chunk_memory_bytes().saturating_sub(plan.memory.thread_bytes);
+                let waiting = if remote { self.array.largest_bytes.max(8 << 20) } else { 0 };
+                chunk.saturating_add(waiting).min(plan.memory.pool_bytes)
+            }
+        }
+    }
+
+    /// Runs `work` with the recoder of a chunk.
+    pub(super) fn with_recoder<R>(
+        &self,
+        chunk_index: &[u64],
+        work: impl FnOnce(&Recoder) -> Result<R>,
+    ) -> Result<R> {
+        match &self.recoder {
+            Some(recoder) => work(recoder),
+            None => work(&recoder(self.array, &self.array.source.metadata.grid.chunk_shape(chunk_index))?),
+        }
+    }
+
+    pub(super) fn reader(&self) -> Result<&ArrayReader<'a>> {
+        self.reader.as_ref().ok_or_else(|| unprepared(self.array))
+    }
+
+    pub(super) fn target_chain(&self) -> Result<&Chain> {
+        self.target.as_ref().ok_or_else(|| unprepared(self.array))
+    }
+
+    pub(super) fn fill(&self) -> Result<&[u8]> {
+        needed_fill(self.array, self.fill.as_deref())
+    }
+
+    /// Returns whether the copy has a chunk already, from a run before this one.
+    pub(super) fn is_done(&self, chunk_index: &[u64]) -> bool {
+        let position = self.array.target.metadata.grid.position_of(chunk_index);
+        self.done.zip(position).is_some_and(|(done, position)| done.contains(position))
+    }
+
+    /// Returns whether all chunks of a box are there already.
+    pub(super) fn is_box_done(&self, unit: &Unit) -> bool {
+        let (Cover::Box(position), Some(rechunk), Some(_)) = (&unit.cover, &self.array.rechunk, self.done)
+        else {
+            return false;
+        };
+        let ranges = rechunk.chunk_ranges(&self.array.target.metadata.grid, *position);
+        let missing = |chunk_index: &[u64]| if self.is_done(chunk_index) { Ok(()) } else { Err(()) };
+        for_each_index(&ranges, missing).is_ok()
+    }
+
+    /// Returns whether threads assemble a unit together.
+    pub(super) fn is_boxed(&self, unit: &Unit) -> bool {
+        matches!(unit.cover, Cover::Box(_))
+            && !self.array.source.metadata.data_type.is_variable()
+            && !self.is_box_done(unit)
+    }
+
+    /// Records a chunk that is written, or needs no object.
+    pub(super) fn record(
+        &self,
+        chunk_index: &[u64],
+        object: Option<&[u8]>,
+        decoded: Option<&[u8]>,
+        done: &mut Vec<Record>,
+    ) {
+        let (Some(_), Some(chunk)) = (self.journal, self.array.target.metadata.grid.position_of(chunk_index))
+        else {
+            return;
+        };
+        done.push(Record {
+            array: u32::try_from(self.place.in_store).unwrap_or(u32::MAX),
+            chunk,
+            object: object.map(ObjectDigest::of),
+            decoded_xxh3: decoded.map_or(0, xxhash_rust::xxh3::xxh3_64),
+        });
+    }
+
+    /// Returns the error of a chunk that was listed and does not exist any more.
+    pub(super) fn gone(&self, chunk_index: &[u64]) -> Error {
+        let mut key = String::new();
+        self.array.source.chunk_key(chunk_index, &mut key);
+        let cause = Error::new(
+            ErrorKind::Unreadable,
+            "it was listed, but is gone now: the source changes while it is read",
+        );
+        cause.context(format!("could not copy chunk `{key}` of `{}`", self.array.source.path))
+    }
+}
+
+pub(super) fn fill_of(array: &ArrayCopy) -> Option<Vec<u8>> {
+    array.source.metadata.fill_value.element(&array.source.metadata.data_type)
+}
+
+pub(super) fn needed_fill<'a>(array: &ArrayCopy, fill: Option<&'a [u8]>) -> Result<&'a [u8]> {
+    fill.ok_or_else(|| {
+        Error::new(
+            ErrorKind::Unsupported,
+            format!(
+                "could not write absent chunks of `{}`: its fill value is not understood",
+                array.source.path
+            ),
+        )
+    })
+}
+
+fn unprepared(array: &ArrayCopy) -> Error {
+    Error::new(ErrorKind::Unsupported, format!("`{}` is not planned to be rechunked", array.source.path))
+}
+
+pub(super) fn recoder(array: &ArrayCopy, shape: &[u64]) -> Result<Recoder> {
+    let compile = |metadata| Chain::compile(metadata, shape).map_err(codec_error);
+    Ok(Recoder::new(compile(&array.source.metadata)?, compile(&array.target.metadata)?))
+}
