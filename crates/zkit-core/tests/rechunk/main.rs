@@ -109,6 +109,6 @@ fn full_verification_finds_every_mutation_and_a_sample_most() {
         }
     }
     assert_eq!(found[0], mutations, "full finds all");
-    // one chunk of twenty-four is wrong each time: measured, a sample sees some two thirds of them
+    // one or two chunks of twenty-four are wrong each time; a sample saw 83 of 96 on 20 November 2026
     assert!(found[1] * 2 > mutations, "{} of {mutations}", found[1]);
 }
