@@ -52,6 +52,21 @@ def with_xarray(source, destination, codec):
     )
 
 
+def tensorstore_copy(array, chunks, codec, path, context):
+    """An empty array of Zarr v3 for the elements of another."""
+    import tensorstore
+
+    metadata = {
+        "shape": list(array.shape),
+        "data_type": array.dtype.name,
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunks}},
+        "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, BLOSC if codec == "blosc" else ZSTD],
+    }
+    kvstore = {"driver": "file", "path": path, "file_io_sync": False}
+    spec = {"driver": "zarr3", "kvstore": kvstore, "metadata": metadata}
+    return tensorstore.open(spec, create=True, context=context).result()
+
+
 def with_tensorstore(source, destination, codec):
     """One map at a time, a few in flight: the whole-array copy would hold everything in memory."""
     import tensorstore
@@ -63,19 +78,7 @@ def with_tensorstore(source, destination, codec):
         kvstore = {"driver": "file", "path": str(file.parent)}
         array = tensorstore.open({"driver": "zarr", "kvstore": kvstore}, context=context).result()
         chunks = list(array.chunk_layout.read_chunk.shape)
-        metadata = {
-            "shape": list(array.shape),
-            "data_type": array.dtype.name,
-            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunks}},
-            "codecs": [
-                {"name": "bytes", "configuration": {"endian": "little"}},
-                BLOSC if codec == "blosc" else ZSTD,
-            ],
-        }
-        kvstore = {"driver": "file", "path": f"{destination}/{file.parent.name}", "file_io_sync": False}
-        copy = tensorstore.open(
-            {"driver": "zarr3", "kvstore": kvstore, "metadata": metadata}, create=True, context=context
-        ).result()
+        copy = tensorstore_copy(array, chunks, codec, f"{destination}/{file.parent.name}", context)
         writes = deque()
         for start in range(0, array.shape[0], chunks[0]):
             writes.append(copy[start : start + chunks[0]].write(array[start : start + chunks[0]].read().result()))
@@ -99,20 +102,7 @@ def in_slabs_with_tensorstore(source, destination, codec, chunks):
         array = tensorstore.open({"driver": "zarr", "kvstore": kvstore}, context=context).result()
         shape = list(array.shape)
         new = [min(a, b) for a, b in zip(chunks, shape, strict=True)] if len(shape) == len(chunks) else shape
-        metadata = {
-            "shape": shape,
-            "data_type": array.dtype.name,
-            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": new}},
-            "codecs": [
-                {"name": "bytes", "configuration": {"endian": "little"}},
-                BLOSC if codec == "blosc" else ZSTD,
-            ],
-        }
-        kvstore = {"driver": "file", "path": f"{destination}/{file.parent.name}", "file_io_sync": False}
-        copy = tensorstore.open(
-            {"driver": "zarr3", "kvstore": kvstore, "metadata": metadata}, create=True, context=context
-        ).result()
-        old = list(array.chunk_layout.read_chunk.shape)
+        copy = tensorstore_copy(array, new, codec, f"{destination}/{file.parent.name}", context)
         # along the first dimension where chunks grow there, else in bands of a quarter of the second
         axis = 0 if new[0] < shape[0] or len(shape) == 1 else 1
         step = max(new[axis], old[axis] if axis == 0 else -(-shape[axis] // 4 // new[axis]) * new[axis])

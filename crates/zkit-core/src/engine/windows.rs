@@ -10,8 +10,9 @@ const SAMPLE_EVERY: u64 = 100;
 const WINDOW_CHUNKS: u64 = 8;
 /// Windows of one array, at most.
 const MOST_WINDOWS: u64 = 1 << 16;
-/// Decoded bytes of a window, at most, but for one element.
-const WINDOW_BYTES: u64 = 8 << 20;
+/// Decoded bytes of a window, at most, but for one element; up to the larger number where chunks are that large, as they
+/// are decoded whole.
+const WINDOW_BYTES: (u64, u64) = (8 << 20, 64 << 20);
 /// Windows where the source has no chunk.
 const ABSENT_WINDOWS: u64 = 4;
 
@@ -43,7 +44,7 @@ pub(super) fn sample(array: &ArrayCopy) -> Vec<Window> {
     }
     let mut random = Random(xxhash_rust::xxh3::xxh3_64(array.source.path.as_bytes()));
     let mut ranks = vec![0, stored.len().saturating_sub(1)];
-    let window = windows_of(array, &vec![0; grid.rank()], &mut random);
+    let window = window_at(array, &vec![0; grid.rank()], &mut random);
     let wanted = array
         .source
         .metadata
@@ -67,18 +68,16 @@ pub(super) fn sample(array: &ArrayCopy) -> Vec<Window> {
     let mut windows: Vec<Window> = chosen
         .into_iter()
         .map(|position| {
-            let mut window = windows_of(array, &grid.index_at(position), &mut random);
-            window.chunk = Some(position);
-            window
+            let window = window_at(array, &grid.index_at(position), &mut random);
+            Window { chunk: Some(position), ..window }
         })
         .collect();
     let total = grid.total().unwrap_or(u64::MAX);
     if stored.len() < total && array.source.metadata.unknown_codecs().is_empty() {
         let absent = (0..ABSENT_WINDOWS).map(|_| random.below(total)).filter(|&at| !stored.contains(at));
         let absent: Vec<u64> = absent.collect();
-        windows.extend(absent.iter().map(|&at| windows_of(array, &grid.index_at(at), &mut random)));
+        windows.extend(absent.iter().map(|&at| window_at(array, &grid.index_at(at), &mut random)));
     }
-    windows.iter_mut().for_each(|window| shrink(window, array));
     windows.dedup();
     let bytes = windows.iter().map(|window| window.bytes(array)).fold(0, u64::saturating_add);
     match array.source.metadata.decoded_bytes() {
@@ -88,19 +87,25 @@ pub(super) fn sample(array: &ArrayCopy) -> Vec<Window> {
     }
 }
 
-/// Halves a window along its longest dimension until it is small enough; one that stands for a chunk that zkit does not
-/// decode stays.
-fn shrink(window: &mut Window, array: &ArrayCopy) {
+/// Returns a window at a source chunk, halved along its longest dimension, to a random half, until it is small enough;
+/// one that stands for a chunk that zkit does not decode is that chunk.
+fn window_at(array: &ArrayCopy, chunk_index: &[u64], random: &mut Random) -> Window {
+    let mut window = windows_of(array, chunk_index, random);
     if !array.source.metadata.unknown_codecs().is_empty() {
-        return;
+        return window;
     }
-    while window.bytes(array) > WINDOW_BYTES {
-        let Some(longest) = window.region.shape.iter_mut().max().filter(|length| **length > 1) else {
-            return;
-        };
-        *longest = longest.div_ceil(2);
-        window.chunk = None;
+    let most = array.decoded_chunk_bytes().clamp(WINDOW_BYTES.0, WINDOW_BYTES.1);
+    while window.bytes(array) > most {
+        let region = &mut window.region;
+        let Some(d) = (0..region.shape.len()).max_by_key(|&d| region.shape[d]) else { break };
+        if region.shape[d] < 2 {
+            break;
+        }
+        let half = region.shape[d].div_ceil(2);
+        region.start[d] += random.below(2) * (region.shape[d] - half);
+        region.shape[d] = half;
     }
+    window
 }
 
 /// Returns every region of an array that is not absent on both sides: together they cover what is stored.
@@ -205,5 +210,57 @@ impl Random {
     fn below(&mut self, bound: u64) -> u64 {
         self.0 = xxhash_rust::xxh3::xxh3_64_with_seed(&self.0.to_le_bytes(), 1);
         self.0 % bound.max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grid::ChunkSet;
+    use crate::hierarchy::ArrayNode;
+    use crate::metadata::{ArrayMetadata, Json};
+    use crate::plan::Strategy;
+
+    /// An array of large chunks, all of them stored, that is recoded.
+    fn array(shape: u64, chunk: u64) -> ArrayCopy {
+        let text = format!(
+            r#"{{"zarr_format":2,"shape":[{shape}],"chunks":[{chunk}],"dtype":"<f4","fill_value":0,"order":"C","compressor":null,"filters":null}}"#
+        );
+        let Json::Object(document) = Json::parse(text.as_bytes()).unwrap() else { panic!("an object") };
+        let metadata =
+            ArrayMetadata::parse_v2("/a", document, crate::metadata::Object::default(), &mut Vec::new())
+                .unwrap();
+        let node = ArrayNode { path: "/a".to_owned(), metadata };
+        let mut stored = ChunkSet::default();
+        (0..shape.div_ceil(chunk)).for_each(|position| {
+            stored.insert(position);
+        });
+        ArrayCopy {
+            store: 0,
+            source: node.clone(),
+            target: node,
+            strategy: Strategy::Recode,
+            rechunk: None,
+            spill: None,
+            why: String::new(),
+            note: None,
+            absent: AbsentChunks::Leave,
+            stored,
+            stored_bytes: shape * 4,
+            largest_bytes: chunk * 4,
+        }
+    }
+
+    #[test]
+    fn one_byte_in_a_hundred_is_compared_however_large_chunks_are() {
+        for chunk in [1 << 18, 1 << 24, 1 << 27] {
+            let array = array(400 * chunk, chunk);
+            let windows = sample(&array);
+            let bytes: u64 = windows.iter().map(|window| window.bytes(&array)).sum();
+            let whole = 400 * chunk * 4;
+            assert!(bytes >= whole / SAMPLE_EVERY, "{bytes} of {whole} in {} windows", windows.len());
+            assert!(bytes <= whole / 20, "{bytes} of {whole}");
+            assert!(windows.iter().all(|window| window.bytes(&array) <= WINDOW_BYTES.1));
+        }
     }
 }

@@ -123,7 +123,8 @@ fn lengths(lengths: &[u64]) -> Json {
 
 #[cfg(test)]
 mod tests {
-    use super::super::convert::{ChecksumChoice, Conversion, Target, TargetCodec, convert};
+    use super::super::compressor::TargetCodec;
+    use super::super::convert::{ChecksumChoice, Conversion, Target, convert};
     use super::*;
 
     fn object(text: &str) -> Object {

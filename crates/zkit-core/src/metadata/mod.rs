@@ -3,6 +3,7 @@
 
 mod array;
 mod codec_spec;
+mod compressor;
 mod convert;
 mod data_type;
 mod data_type_parse;
@@ -17,8 +18,9 @@ pub use codec_spec::{
     BloscShuffle, BloscSpec, Checksum, ChecksumPlace, CodecSpec, Filter, LzmaSpec, Number, NumberKind,
     ShardingSpec,
 };
-pub(crate) use convert::shuffle_for;
-pub use convert::{AbsentChunks, ChecksumChoice, Conversion, Target, TargetCodec, convert, group_documents};
+pub use compressor::TargetCodec;
+pub(crate) use compressor::shuffle_for;
+pub use convert::{AbsentChunks, ChecksumChoice, Conversion, Target, convert, group_documents};
 pub use data_type::{DataType, Field, Swap, TimeKind};
 pub use defect::Defect;
 pub use fill::FillValue;
