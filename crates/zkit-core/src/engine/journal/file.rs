@@ -34,6 +34,13 @@ pub struct Journal {
     broken: AtomicBool,
 }
 
+impl Drop for Journal {
+    fn drop(&mut self) {
+        // at once, even if a program that is being started holds the file until it runs (fork before exec)
+        let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
+    }
+}
+
 /// What a journal held when it was opened.
 #[derive(Debug)]
 pub struct Contents {
