@@ -9,6 +9,7 @@
 
 mod chart;
 mod document;
+mod finding;
 pub mod format;
 pub mod render;
 mod sanitize;
@@ -17,5 +18,6 @@ mod width;
 
 pub use chart::{Axis, GridMap, Histogram};
 pub use document::{Advice, Document, Facts};
+pub use finding::{ChunkBox, ChunkGrid, Confidence, Finding, FindingCounts, Severity};
 pub use sanitize::sanitize;
 pub use table::{Column, Table};

@@ -1,0 +1,156 @@
+//! What is wrong with a store, as data: one finding a rule, an array and a box of chunks.
+
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
+
+/// How much a finding matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Worth knowing; nothing has to be done.
+    Info,
+    /// It may cost time or trust; look at it before relying on the data.
+    Warning,
+    /// Data is lost, wrong or unreadable.
+    Error,
+}
+
+impl Severity {
+    /// Returns the name in outputs and settings: `info`, `warning` or `error`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Info => "info",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// How sure a rule is that what it saw is what it says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Confidence {
+    /// It may well be meant to be so.
+    Low,
+    /// Likely.
+    Medium,
+    /// Certain.
+    High,
+}
+
+impl Confidence {
+    /// Returns the name in outputs: `low`, `medium` or `high`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+        }
+    }
+}
+
+/// Which grid the chunk indices of a finding belong to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ChunkGrid {
+    /// That of stored objects: chunks, or shards where the array is sharded.
+    Stored,
+    /// That of the inner chunks of shards.
+    Inner,
+}
+
+/// A box of chunks: the first and the last index along each dimension, both included.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ChunkBox {
+    /// The lowest index along each dimension.
+    pub first: Vec<u64>,
+    /// The highest index along each dimension.
+    pub last: Vec<u64>,
+}
+
+/// As the contract has it: `[[0, 0], [3, 1]]`.
+impl Serialize for ChunkBox {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        [&self.first, &self.last].serialize(serializer)
+    }
+}
+
+/// One thing that is wrong, or worth knowing, of one array or store.
+///
+/// Texts are as the store has them: whoever renders a finding makes them safe to show.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Finding {
+    /// The rule, a kebab-case id: `missing-slab`.
+    pub rule: &'static str,
+    /// How much it matters.
+    pub severity: Severity,
+    /// How sure the rule is.
+    pub confidence: Confidence,
+    /// The store's URL, without secrets.
+    pub store: String,
+    /// The path of the array or group, starting with `/`; `None` if it concerns the store.
+    pub array: Option<String>,
+    /// The chunks that it concerns; `None` if it does not concern single chunks.
+    pub chunks: Option<Vec<ChunkBox>>,
+    /// Which grid `chunks` are of.
+    pub grid: ChunkGrid,
+    /// What was found and what was expected, in one sentence without a full stop.
+    pub message: String,
+    /// The numbers and names that the message rests on.
+    pub evidence: Map<String, Value>,
+    /// What to do, if there is something: a command line, or a sentence in the imperative.
+    pub remedy: Option<String>,
+}
+
+/// How many findings there are of each severity.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct FindingCounts {
+    /// Errors.
+    pub errors: u64,
+    /// Warnings.
+    pub warnings: u64,
+    /// Notes.
+    pub infos: u64,
+}
+
+impl FindingCounts {
+    /// Counts findings.
+    pub fn of(findings: &[Finding]) -> Self {
+        let mut counts = Self::default();
+        for finding in findings {
+            match finding.severity {
+                Severity::Error => counts.errors += 1,
+                Severity::Warning => counts.warnings += 1,
+                Severity::Info => counts.infos += 1,
+            }
+        }
+        counts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_finding_is_written_as_the_contract_says() {
+        let finding = Finding {
+            rule: "missing-slab",
+            severity: Severity::Error,
+            confidence: Confidence::High,
+            store: "/data/a.zarr".into(),
+            array: Some("/t2m".into()),
+            chunks: Some(vec![ChunkBox { first: vec![4, 0], last: vec![7, 1] }]),
+            grid: ChunkGrid::Stored,
+            message: "the last 4 of 8 steps are absent".into(),
+            evidence: Map::from_iter([("absent".to_owned(), Value::from(8))]),
+            remedy: None,
+        };
+        let written = serde_json::to_value(&finding).unwrap();
+        assert_eq!(written["severity"], "error");
+        assert_eq!(written["grid"], "stored");
+        assert_eq!(written["chunks"], serde_json::json!([[[4, 0], [7, 1]]]));
+        assert_eq!(written["remedy"], Value::Null);
+        assert_eq!(FindingCounts::of(&[finding]), FindingCounts { errors: 1, ..FindingCounts::default() });
+    }
+}
