@@ -54,6 +54,30 @@ impl StoreUrl {
             Self::Remote { .. } => None,
         }
     }
+
+    /// Returns the last part of the path: the store's own name. `None` for a root, and for `.` and `..`.
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Self::Local(path) => path.file_name()?.to_str(),
+            Self::Remote { url, .. } => {
+                url.path().trim_end_matches('/').rsplit('/').next().filter(|name| !name.is_empty())
+            }
+        }
+    }
+
+    /// Returns the place of `name` below this one.
+    #[must_use]
+    pub fn join(&self, name: &str) -> Self {
+        match self {
+            Self::Local(path) => Self::Local(path.join(name)),
+            Self::Remote { scheme, url } => {
+                let mut url = url.clone();
+                let path = format!("{}/{name}", url.path().trim_end_matches('/'));
+                url.set_path(&path);
+                Self::Remote { scheme: *scheme, url }
+            }
+        }
+    }
 }
 
 impl std::str::FromStr for StoreUrl {
@@ -165,6 +189,26 @@ mod tests {
     fn keys_hold_number_signs() {
         let StoreUrl::Remote { url, .. } = "s3://bucket/run#7/a.zarr".parse().unwrap() else { panic!() };
         assert_eq!((url.path(), url.fragment()), ("/run%237/a.zarr", None));
+    }
+
+    #[test]
+    fn names_and_joins_keep_to_the_place() {
+        let remote: StoreUrl = "s3://bucket/a/era5.zarr/".parse().unwrap();
+        assert_eq!(
+            (remote.name(), remote.join("x").to_string()),
+            (Some("era5.zarr"), "s3://bucket/a/era5.zarr/x".into())
+        );
+        let root: StoreUrl = "s3://bucket".parse().unwrap();
+        assert_eq!((root.name(), root.join("x.zarr").to_string()), (None, "s3://bucket/x.zarr".into()));
+        let local: StoreUrl = "/data/era5.zarr/".parse().unwrap();
+        assert_eq!(
+            (local.name(), local.join("x").to_string()),
+            (Some("era5.zarr"), "/data/era5.zarr/x".into())
+        );
+        assert_eq!(
+            ("/data/..".parse::<StoreUrl>().unwrap().name(), "/".parse::<StoreUrl>().unwrap().name()),
+            (None, None)
+        );
     }
 
     #[test]

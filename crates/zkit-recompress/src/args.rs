@@ -1,5 +1,6 @@
 //! The arguments of `zkit recompress`; their doc comments are the help text.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -9,7 +10,7 @@ use zkit_core::engine::{OnCorrupt, Prefer, Verify};
 use zkit_core::error::{Error, ErrorKind};
 use zkit_core::location::StoreUrl;
 use zkit_core::metadata::{ChecksumChoice, ZarrFormat};
-use zkit_core::publish::{Consolidate, Unfinished};
+use zkit_core::publish::{Consolidate, Existing, Unfinished};
 
 use crate::codec::{self, CodecChoice};
 use crate::layout_args::LayoutArgs;
@@ -23,13 +24,13 @@ use crate::source::Source;
 /// cannot be encoded anew are copied byte for byte and named.
 #[derive(Debug, Args)]
 pub struct RecompressArgs {
-    /// Path or URL of the store to copy, and the path of the copy; with --into any number of stores to copy.
+    /// Path or URL of the store to copy, and that of the copy; with --into any number of stores to copy.
     #[arg(required = true, value_name = "SOURCE... DESTINATION", num_args = 1..)]
     stores: Vec<StoreUrl>,
 
-    /// Copy every store into this directory, each under its own name; each appears when it is done.
+    /// Copy every store into this directory (or below this URL), each under its own name; each appears when it is done.
     #[arg(long, value_name = "DIRECTORY")]
-    into: Option<PathBuf>,
+    into: Option<StoreUrl>,
 
     /// Codec: auto, blosc:COMPRESSOR:LEVEL:SHUFFLE, zstd:LEVEL, gzip:LEVEL, none, keep, or JSON as in Zarr metadata.
     ///
@@ -82,7 +83,7 @@ pub struct RecompressArgs {
     #[arg(long, value_enum, default_value_t = SourceCheckArg::Auto)]
     pub(crate) source_check: SourceCheckArg,
 
-    /// Directory for scratch space, where a rechunk needs it [default: beside the destination].
+    /// Directory for scratch space, where a rechunk needs it [default: beside the destination; none for a bucket].
     #[arg(long, value_name = "DIRECTORY")]
     pub(crate) scratch: Option<PathBuf>,
 
@@ -93,6 +94,12 @@ pub struct RecompressArgs {
     /// Replace a store that is already at the destination, once the copy is complete.
     #[arg(long)]
     pub(crate) overwrite: bool,
+
+    /// With --overwrite, where the destination is in a bucket: remove the old store before the copy is begun.
+    ///
+    /// An object store cannot exchange two stores. Until the copy is complete there is none at the destination.
+    #[arg(long, requires = "overwrite")]
+    pub(crate) unpublish_first: bool,
 
     /// Do not ask before replacing.
     #[arg(long)]
@@ -126,17 +133,17 @@ fn word(value: impl ValueEnum) -> String {
 #[derive(Debug, Clone)]
 pub(crate) struct Job {
     pub(crate) source: StoreUrl,
-    pub(crate) destination: PathBuf,
+    pub(crate) destination: StoreUrl,
 }
 
 impl RecompressArgs {
     /// Returns the stores and where their copies go.
     ///
-    /// Fails with kind `Usage` where names collide or none is given, `Unsupported` for remote destinations.
+    /// Fails with kind `Usage` where names collide or none is given.
     pub(crate) fn jobs(&self) -> Result<Vec<Job>, Error> {
         let Some(into) = &self.into else { return self.one_job().map(|job| vec![job]) };
-        if into.exists() && !into.is_dir() {
-            let message = format!("could not copy into {}: it is no directory", into.display());
+        if into.local_path().is_some_and(|into| into.exists() && !into.is_dir()) {
+            let message = format!("could not copy into {into}: it is no directory");
             return Err(Error::new(ErrorKind::Usage, message).with_hint("name a directory for the copies"));
         }
         let mut jobs: Vec<Job> = Vec::with_capacity(self.stores.len());
@@ -152,11 +159,7 @@ impl RecompressArgs {
             };
             let destination = into.join(name);
             if let Some(other) = jobs.iter().find(|job| job.destination == destination) {
-                let message = format!(
-                    "{} and {source} would both be copied to {}",
-                    other.source,
-                    destination.display()
-                );
+                let message = format!("{} and {source} would both be copied to {destination}", other.source);
                 return Err(Error::new(ErrorKind::Usage, message)
                     .with_hint("copy them in two runs, to two directories"));
             }
@@ -174,30 +177,40 @@ impl RecompressArgs {
             return Err(Error::new(ErrorKind::Usage, message)
                 .with_hint("to copy many stores, pass --into with a directory for the copies"));
         };
-        let Some(path) = destination.local_path() else {
-            let message =
-                format!("could not write to {destination}: copies are written to local directories");
-            return Err(Error::new(ErrorKind::Unsupported, message)
-                .with_hint("name a local directory, and upload it with the tools of your cloud"));
-        };
-        Ok(Job { source: source.clone(), destination: path.to_owned() })
+        Ok(Job { source: source.clone(), destination: destination.clone() })
     }
 
-    /// Returns the directory that a copy's scratch space is, while there is one.
-    pub(crate) fn scratch_of(&self, source: &Source) -> PathBuf {
-        let mut name = source.destination.file_name().unwrap_or_default().to_owned();
-        name.push(".partial.scratch");
-        match &self.scratch {
-            Some(folder) => folder.join(name),
-            None => source.destination.with_file_name(name),
+    /// Returns the directory that a copy's scratch space is, while there is one; `None` beside a bucket.
+    pub(crate) fn scratch_of(&self, source: &Source) -> Option<PathBuf> {
+        let mut name = OsString::from(source.destination.name().unwrap_or_default());
+        match (&self.scratch, source.destination.local_path()) {
+            (Some(folder), _) => {
+                name.push(".partial.scratch");
+                Some(folder.join(name))
+            }
+            (None, Some(path)) => {
+                name = path.file_name().unwrap_or_default().to_owned();
+                name.push(".partial.scratch");
+                Some(path.with_file_name(name))
+            }
+            (None, None) => None,
         }
     }
 
     /// Returns where the copies go, as it was given.
     pub(crate) fn destination_text(&self) -> String {
         match &self.into {
-            Some(into) => into.display().to_string(),
+            Some(into) => into.to_string(),
             None => self.stores.last().map(ToString::to_string).unwrap_or_default(),
+        }
+    }
+
+    /// Returns what happens to a store that is already at the destination.
+    pub(crate) fn existing(&self) -> Existing {
+        match (self.overwrite, self.unpublish_first) {
+            (true, true) => Existing::Unpublish,
+            (true, false) => Existing::Replace,
+            (false, _) => Existing::Keep,
         }
     }
 

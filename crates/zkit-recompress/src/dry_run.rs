@@ -7,12 +7,13 @@ use zkit_cli::Shell;
 use zkit_core::engine::{self, Estimate};
 use zkit_core::error::Error;
 use zkit_core::event::Event;
+use zkit_core::location::StoreUrl;
 use zkit_core::plan::CopyPlan;
 use zkit_core::publish;
-use zkit_core::store::{LocalWriter, write_error};
+use zkit_core::store::{LocalWriter, RemoteStore, RemoteWriter, write_error};
 
 use crate::args::RecompressArgs;
-use crate::source::Source;
+use crate::source::{Access, Source};
 
 /// Files that a probe writes, and their bytes.
 const PROBE_FILES: u64 = 200;
@@ -37,6 +38,14 @@ pub(crate) struct Costs {
 pub(crate) struct Probe {
     pub(crate) files_per_second: f64,
     pub(crate) bytes_per_second: f64,
+}
+
+impl Probe {
+    fn of(files: u64, seconds: f64) -> Self {
+        #[expect(clippy::cast_precision_loss, reason = "small numbers")]
+        let (files, bytes) = (files as f64, (files * PROBE_FILE_BYTES as u64) as f64);
+        Self { files_per_second: files / seconds, bytes_per_second: bytes / seconds }
+    }
 }
 
 impl Costs {
@@ -65,24 +74,49 @@ impl Costs {
 pub(crate) fn costs(
     args: &RecompressArgs,
     sources: &[Source],
+    access: &Access<'_>,
     plan: &CopyPlan,
     shell: &Shell,
 ) -> anyhow::Result<Costs> {
     shell.observer().event(Event::Phase("estimating"));
     let stores = sources.iter().map(Source::store).collect::<Result<Vec<_>, Error>>()?;
-    let first = sources.first().map(|source| source.destination.as_path());
+    let first = sources.first().map(|source| &source.destination);
     let absent_bytes = engine::absent_bytes(plan)?;
     let estimate = engine::estimate_copy(plan, &stores, args.resources.jobs().get(), shell.cancel())?;
     Ok(Costs {
         absent_bytes,
-        free_bytes: first.and_then(publish::free_bytes),
+        free_bytes: first.and_then(|destination| publish::free_bytes(destination.local_path()?)),
         estimate,
-        probe: first.and_then(|destination| probe(destination).ok()),
+        probe: first.and_then(|destination| probe(destination, access).ok()),
     })
 }
 
-/// Writes some files beside a destination, and removes them.
-fn probe(destination: &Path) -> Result<Probe, Error> {
+/// Writes some files or objects beside a destination, and removes them.
+fn probe(destination: &StoreUrl, access: &Access<'_>) -> Result<Probe, Error> {
+    match destination.local_path() {
+        Some(path) => probe_directory(path),
+        None => probe_bucket(&RemoteStore::open(destination, &access.options)?, access.upload_bytes),
+    }
+}
+
+fn probe_bucket(store: &RemoteStore, upload_bytes: u64) -> Result<Probe, Error> {
+    let writer = RemoteWriter::new(store.sibling(".partial.probe")?, upload_bytes);
+    let bytes = vec![0x5a; PROBE_FILE_BYTES];
+    let started = Instant::now();
+    let (mut objects, mut written) = (0, Ok(()));
+    while objects < PROBE_FILES && started.elapsed() < PROBE_TIME && written.is_ok() {
+        written = writer.start_put(objects.to_string(), bytes.clone().into(), |_| ());
+        objects += 1;
+    }
+    let written = written.and_then(|()| writer.wait());
+    let seconds = started.elapsed().as_secs_f64().max(1e-9);
+    writer.settle(PROBE_TIME);
+    writer.store().uncancelled().remove_all_blocking()?;
+    written?;
+    Ok(Probe::of(objects, seconds))
+}
+
+fn probe_directory(destination: &Path) -> Result<Probe, Error> {
     let beside = destination
         .ancestors()
         .skip(1)
@@ -102,7 +136,5 @@ fn probe(destination: &Path) -> Result<Probe, Error> {
         files += 1;
     }
     let seconds = started.elapsed().as_secs_f64().max(1e-9);
-    #[expect(clippy::cast_precision_loss, reason = "small numbers")]
-    let (files, bytes) = (files as f64, (files * PROBE_FILE_BYTES as u64) as f64);
-    Ok(Probe { files_per_second: files / seconds, bytes_per_second: bytes / seconds })
+    Ok(Probe::of(files, seconds))
 }

@@ -24,19 +24,22 @@ use zkit_core::units::Bytes;
 pub use self::args::RecompressArgs;
 use self::layout_args::Layouts;
 use self::run::{Begun, Run, Written};
-use self::source::Source;
+use self::source::{Access, Source};
 use self::targets::Chosen;
 
 /// The command.
 #[derive(Debug)]
 pub struct Recompress;
 
+/// One part in so many of the memory is for chunks that are on their way to buckets.
+const UPLOAD_SHARE: u64 = 4;
+
 /// What a finished run has to tell beside its counters.
 struct Done {
     plan_time: Duration,
     total_time: Duration,
     written: Written,
-    /// Requests to remote sources, and how many of them were tried again.
+    /// Requests to remote stores, and how many of them were tried again.
     requests: (u64, u64),
     /// Destinations that an earlier run had published.
     already_done: Vec<String>,
@@ -64,7 +67,8 @@ impl Command for Recompress {
             memory_bytes: args.resources.memory_budget().bytes,
             jobs: args.resources.jobs().get(),
         };
-        let mut resumed = resume(args, &layouts, &mut sources, resources, shell)?;
+        let access = access(args, &sources, resources, shell);
+        let mut resumed = resume(args, &layouts, &mut sources, &access, resources, shell)?;
         if sources.is_empty() {
             output::emit_already_done(shell, args, &resumed.already_done)?;
             return Ok(Exit::Done);
@@ -77,11 +81,11 @@ impl Command for Recompress {
         }
         let plan = make_plan(args, &sources, &chosen, resources)?;
         if args.dry_run {
-            let costs = dry_run::costs(args, &sources, &plan, shell)?;
+            let costs = dry_run::costs(args, &sources, &access, &plan, shell)?;
             output::emit_plan(shell, args, &sources, &chosen, &plan, &costs)?;
             return Ok(Exit::Done);
         }
-        confirm_overwrite(args, &sources, shell)?;
+        confirm_overwrite(args, &sources, &access, shell)?;
         check_space(args, &sources, &plan)?;
         let mut partials = Vec::with_capacity(sources.len());
         for ((source, chosen), partial) in
@@ -89,7 +93,7 @@ impl Command for Recompress {
         {
             partials.push(match partial {
                 Some(partial) => partial,
-                None => match begin(args, &layouts, source, chosen)? {
+                None => match begin(args, &layouts, source, &access, chosen)? {
                     Begun::Build(partial) => *partial,
                     Begun::AlreadyDone => return Err(raced(source).into()),
                 },
@@ -99,11 +103,12 @@ impl Command for Recompress {
         let run = Run { args, sources: &sources, plan: &plan, resources, shell };
         let written = run.write(partials)?;
         let requests = sources.iter().filter_map(|source| source.store().ok()).map(Store::requests);
+        let requests = requests.fold(written.requests, |sum, one| (sum.0 + one.0, sum.1 + one.1));
         let done = Done {
             plan_time,
             total_time: started.elapsed(),
             written,
-            requests: requests.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1)),
+            requests,
             already_done: resumed.already_done,
         };
         output::emit_done(shell, args, &sources, &chosen, &plan, &done)?;
@@ -124,6 +129,7 @@ fn resume(
     args: &RecompressArgs,
     layouts: &Layouts,
     sources: &mut Vec<Source>,
+    access: &Access<'_>,
     resources: Resources,
     shell: &Shell,
 ) -> anyhow::Result<Resumed> {
@@ -131,20 +137,20 @@ fn resume(
     let resumes = args.unfinished() == Unfinished::Resume && !args.dry_run;
     let mut left = Vec::with_capacity(sources.len());
     for source in std::mem::take(sources) {
-        let traces = publish::has_traces(&source.destination) || source.destination.exists();
-        let begun = if resumes && traces {
+        let destination = source.destination(access);
+        let begun = if resumes && (destination.has_traces()? || destination.exists()?) {
             let header = run::header(args, layouts, &source, &[]);
             let is_the_copy = || {
                 let one = std::slice::from_ref(&source);
                 let plan = make_plan(args, one, &targets::unmeasured(args, layouts, one)?.0, resources)?;
-                run::is_the_copy(args, &source, &plan, resources, shell)
+                run::is_the_copy(args, &source, access, &plan, resources, shell)
             };
-            run::begin(args, &source, &header, Unfinished::Resume, &is_the_copy)?
+            run::begin(args, &source, access, &header, Unfinished::Resume, &is_the_copy)?
         } else {
             None
         };
         match begun {
-            Some(Begun::AlreadyDone) => resumed.already_done.push(source.destination.display().to_string()),
+            Some(Begun::AlreadyDone) => resumed.already_done.push(source.destination.to_string()),
             Some(Begun::Build(partial)) => {
                 resumed.partials.push(Some(*partial));
                 left.push(source);
@@ -163,6 +169,7 @@ fn begin(
     args: &RecompressArgs,
     layouts: &Layouts,
     source: &Source,
+    access: &Access<'_>,
     chosen: &[Chosen],
 ) -> anyhow::Result<Begun> {
     let header = run::header(args, layouts, source, chosen);
@@ -171,11 +178,11 @@ fn begin(
         Unfinished::Resume => Unfinished::Refuse,
         other => other,
     };
-    run::begin(args, source, &header, unfinished, &|| Ok(false))?.ok_or_else(|| raced(source).into())
+    run::begin(args, source, access, &header, unfinished, &|| Ok(false))?.ok_or_else(|| raced(source).into())
 }
 
 fn raced(source: &Source) -> Error {
-    let message = format!("another run published {} at this moment", source.destination.display());
+    let message = format!("another run published {} at this moment", source.destination);
     Error::new(ErrorKind::Conflict, message).with_hint("look at what it made before you replace it")
 }
 
@@ -199,42 +206,78 @@ fn make_plan(
             .collect(),
     });
     let remote = sources.iter().any(|source| source.url.local_path().is_none());
-    let scratch_bytes = args.scratch_size.unwrap_or_else(|| {
-        let place = sources.first().map(|source| args.scratch_of(source));
-        place.and_then(|place| publish::free_bytes(&place)).map_or(0, |free| free / 2)
+    // beside a bucket there is no disk
+    let scratch = sources.first().and_then(|source| args.scratch_of(source));
+    let scratch_bytes = scratch.map_or(0, |place| {
+        args.scratch_size.unwrap_or_else(|| publish::free_bytes(&place).map_or(0, |free| free / 2))
     });
     let wish = Wish {
         scratch_bytes,
         format: args.zarr_format.format(),
         memory_bytes: resources.memory_bytes,
+        upload_bytes: upload_bytes(sources, resources),
         jobs: resources.jobs,
         source: if remote { SourceKind::Remote } else { SourceKind::Local },
     };
     Ok(plan::plan_copy(wanted.collect(), &wish)?)
 }
 
-fn confirm_overwrite(args: &RecompressArgs, sources: &[Source], shell: &Shell) -> anyhow::Result<()> {
-    let there: Vec<_> = sources.iter().filter(|source| source.destination.exists()).collect();
-    let Some(first) = there.first().filter(|_| args.overwrite && !args.yes) else { return Ok(()) };
+/// Returns the part of the budget for chunks that are on their way to buckets.
+fn upload_bytes(sources: &[Source], resources: Resources) -> u64 {
+    let remote = sources.iter().any(|source| source.destination.local_path().is_none());
+    if remote { resources.memory_bytes / UPLOAD_SHARE } else { 0 }
+}
+
+/// Returns how the destinations are reached.
+fn access<'a>(
+    args: &RecompressArgs,
+    sources: &[Source],
+    resources: Resources,
+    shell: &'a Shell,
+) -> Access<'a> {
+    Access {
+        options: args.access.store_options(shell),
+        upload_bytes: upload_bytes(sources, resources) / sources.len().max(1) as u64,
+        observer: shell.observer(),
+    }
+}
+
+fn confirm_overwrite(
+    args: &RecompressArgs,
+    sources: &[Source],
+    access: &Access<'_>,
+    shell: &Shell,
+) -> anyhow::Result<()> {
+    if !args.overwrite || args.yes {
+        return Ok(());
+    }
+    let mut there = Vec::new();
+    for source in sources {
+        if source.destination(access).exists()? {
+            there.push(source);
+        }
+    }
+    let Some(first) = there.first() else { return Ok(()) };
+    let when = match args.unpublish_first && first.destination.local_path().is_none() {
+        true => "before the copy is begun",
+        false => "once the copy is complete",
+    };
     let question = match there.len() {
-        1 => format!("Replace {} once the copy is complete?", first.destination.display()),
-        many => format!(
-            "Replace {} and {} more, each once its copy is complete?",
-            first.destination.display(),
-            many - 1
-        ),
+        1 => format!("Replace {} {when}?", first.destination),
+        many => format!("Replace {} and {} more, each {when}?", first.destination, many - 1),
     };
     if shell.confirm(&question, "pass --yes to replace it without asking")? {
         return Ok(());
     }
-    let message = format!("{} was left as it is", first.destination.display());
+    let message = format!("{} was left as it is", first.destination);
     Err(Error::new(ErrorKind::Conflict, message).into())
 }
 
 /// Refuses a copy that cannot fit its disk.
 fn check_space(args: &RecompressArgs, sources: &[Source], plan: &CopyPlan) -> Result<(), Error> {
     let absent_bytes = engine::absent_bytes(plan)?;
-    let scratch = sources.first().and_then(|source| publish::free_bytes(&args.scratch_of(source)));
+    let first = sources.first();
+    let scratch = first.and_then(|source| publish::free_bytes(&args.scratch_of(source)?));
     if let Some(free) = scratch.filter(|&free| plan.totals.scratch_bytes > free) {
         let message = format!(
             "scratch space of {} is needed, {} are free",
@@ -244,7 +287,7 @@ fn check_space(args: &RecompressArgs, sources: &[Source], plan: &CopyPlan) -> Re
         return Err(Error::new(ErrorKind::OverBudget, message)
             .with_hint("pass --scratch with a larger disk, or a smaller --scratch-size"));
     }
-    let free = sources.first().and_then(|source| publish::free_bytes(&source.destination));
+    let free = first.and_then(|source| publish::free_bytes(source.destination.local_path()?));
     match free {
         Some(free) if absent_bytes > free => {
             let message = format!(

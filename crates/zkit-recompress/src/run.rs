@@ -9,16 +9,14 @@ use zkit_core::engine::{
 use zkit_core::error::{Error, ErrorKind};
 use zkit_core::event::Event;
 use zkit_core::hierarchy::{Consolidated, Hierarchy};
-use zkit_core::location::StoreUrl;
 use zkit_core::metadata::{ArrayMetadata, Json};
 use zkit_core::plan::CopyPlan;
-use zkit_core::publish::{self, Consolidate, Existing, PartialStore, Start, Unfinished};
-use zkit_core::store::StoreOptions;
+use zkit_core::publish::{self, Consolidate, PartialStore, Start, Unfinished};
 
 use crate::args::{RecompressArgs, SourceCheckArg, VerifyArg};
 use crate::codec::{self, CodecChoice};
 use crate::layout_args::Layouts;
-use crate::source::Source;
+use crate::source::{Access, Source};
 use crate::targets::Chosen;
 
 /// What has become of the copy of one store before anything runs.
@@ -38,6 +36,8 @@ pub(crate) struct Written {
     pub(crate) checked_bytes: u64,
     /// Objects of an earlier run that hold.
     pub(crate) resumed_objects: u64,
+    /// Requests to remote destinations, and how many of them were tried again.
+    pub(crate) requests: (u64, u64),
 }
 
 /// Returns what a run is about, as its journal says it; `chosen` is empty where that is not known yet.
@@ -84,12 +84,13 @@ fn text_of(documents: Vec<(&'static str, Json)>) -> String {
 pub(crate) fn begin(
     args: &RecompressArgs,
     source: &Source,
+    access: &Access<'_>,
     header: &Header,
     unfinished: Unfinished,
     is_the_copy: &dyn Fn() -> anyhow::Result<bool>,
 ) -> anyhow::Result<Option<Begun>> {
-    let existing = if args.overwrite { Existing::Replace } else { Existing::Keep };
-    Ok(match PartialStore::create(&source.destination, existing, header, unfinished)? {
+    let destination = source.destination(access);
+    Ok(match PartialStore::create(&destination, args.existing(), header, unfinished)? {
         Start::Build(partial) => Some(Begun::Build(partial)),
         Start::AlreadyPublished => Some(Begun::AlreadyDone),
         Start::Exists if is_the_copy()? => Some(Begun::AlreadyDone),
@@ -97,7 +98,7 @@ pub(crate) fn begin(
         Start::Exists => {
             let message = format!(
                 "{} exists, is not the copy that is asked for, and there is nothing to resume",
-                source.destination.display()
+                source.destination
             );
             return Err(Error::new(ErrorKind::Conflict, message)
                 .with_hint("pass --overwrite to replace it, or name another destination")
@@ -111,12 +112,12 @@ pub(crate) fn begin(
 pub(crate) fn is_the_copy(
     args: &RecompressArgs,
     source: &Source,
+    access: &Access<'_>,
     plan: &CopyPlan,
     resources: Resources,
     shell: &Shell,
 ) -> anyhow::Result<bool> {
-    let url = StoreUrl::Local(source.destination.clone());
-    let Ok(copy) = Hierarchy::open(&url, &StoreOptions::default()) else { return Ok(false) };
+    let Ok(copy) = Hierarchy::open(&source.destination, &access.options) else { return Ok(false) };
     let measured = !matches!(args.codec, Some(CodecChoice::Given(_)));
     let same = plan.arrays.iter().all(|array| {
         copy.array(&array.target.path).is_some_and(|found| {
@@ -198,15 +199,9 @@ impl Run<'_> {
             return Ok(());
         }
         self.shell.observer().event(Event::Phase("checking"));
-        let arrays: Vec<_> = self.plan.arrays.iter().filter(|array| array.store == store).collect();
-        let key_of = |array: u32, position: u64| {
-            let mut key = String::new();
-            if let Some(array) = arrays.get(array as usize) {
-                array.target.chunk_key(&array.target.metadata.grid.index_at(position), &mut key);
-            }
-            key
-        };
-        let checked = partial.check(&key_of, self.resources.jobs, self.shell.cancel())?;
+        let arrays: Vec<_> =
+            self.plan.arrays.iter().filter(|array| array.store == store).map(|array| &array.target).collect();
+        let checked = partial.check(&arrays, self.resources.jobs, self.shell.cancel())?;
         written.checked_bytes += checked.bytes_read;
         written.resumed_objects += checked.done.iter().map(zkit_core::grid::ChunkSet::len).sum::<u64>();
         let damaged: u64 = checked.damaged.iter().map(zkit_core::grid::ChunkSet::len).sum();
@@ -225,22 +220,30 @@ impl Run<'_> {
         for ((source, partial), scratch) in self.sources.iter().zip(partials).zip(&scratch) {
             endpoints.push(Endpoint {
                 source: source.store()?,
-                writer: partial.writer(),
-                journal: Some(partial.journal()),
+                sink: partial.sink(),
                 done: partial.done(),
                 resumed: partial.is_resumed(),
-                scratch: Some(scratch),
+                scratch: scratch.as_deref(),
             });
         }
         let options =
             RunOptions { memory_bytes: self.resources.memory_bytes, on_corrupt: self.args.on_corrupt.into() };
         let observer = self.shell.observer();
         let mut finished = |store: usize, corrupt: &[CorruptChunk]| {
-            let verified = self.complete(store, &partials[store], corrupt)?;
+            let partial = &partials[store];
+            let documents = publish::metadata_documents(
+                self.plan,
+                store,
+                &self.sources[store].hierarchy,
+                self.args.consolidate.into(),
+            );
+            let verified = self.prove(store, partial, &documents, corrupt)?;
             written.verified.regions += verified.regions;
             written.verified.bytes += verified.bytes;
             observer.event(Event::Phase("publishing"));
-            partials[store].commit()?;
+            partial.commit(&documents)?;
+            let (requests, retries) = partial.requests();
+            written.requests = (written.requests.0 + requests, written.requests.1 + retries);
             if self.sources.len() > 1 {
                 observer.event(Event::Phase("copying"));
             }
@@ -249,42 +252,27 @@ impl Run<'_> {
         Ok(engine::run_copy(self.plan, &endpoints, options, observer, self.shell.cancel(), &mut finished)?)
     }
 
-    /// Writes the metadata of a store whose chunks are all written, and proves the copy.
-    fn complete(
+    /// Reads back what was written, by the metadata that readers will have.
+    fn prove(
         &self,
         store: usize,
         partial: &PartialStore,
+        documents: &[(String, Json)],
         corrupt: &[CorruptChunk],
     ) -> Result<Verified, Error> {
-        let source = &self.sources[store];
-        let meter = self.shell.observer().meter();
-        let documents =
-            publish::metadata_documents(self.plan, store, &source.hierarchy, self.args.consolidate.into());
-        for (key, document) in documents {
-            let text = document.to_pretty();
-            partial.writer().replace(&key, text.as_bytes())?;
-            meter.objects_written.add(1);
-            meter.bytes_written.add(text.len() as u64);
-        }
-        let verified = self.verify(store, partial, corrupt)?;
-        self.shell.cancel().check()?;
-        Ok(verified)
-    }
-
-    fn verify(
-        &self,
-        store: usize,
-        partial: &PartialStore,
-        corrupt: &[CorruptChunk],
-    ) -> Result<Verified, Error> {
+        let observer = self.shell.observer();
+        let copy = partial.open_copy(documents)?;
+        let meter = observer.meter();
+        meter.objects_written.add(documents.len() as u64);
+        meter
+            .bytes_written
+            .add(documents.iter().map(|(_, document)| document.to_pretty().len() as u64).sum());
         if self.args.verify == VerifyArg::None {
+            self.shell.cancel().check()?;
             return Ok(Verified::default());
         }
-        let observer = self.shell.observer();
         observer.event(Event::Phase("verifying"));
         let started = Instant::now();
-        let url = StoreUrl::Local(partial.writer().root().to_owned());
-        let copy = Hierarchy::open(&url, &StoreOptions::default())?;
         // while other stores are copied, these have the memory
         let share = if self.sources.len() > 1 { 4 } else { 1 };
         let resources = Resources { memory_bytes: self.resources.memory_bytes / share, ..self.resources };
@@ -292,7 +280,8 @@ impl Run<'_> {
             Proof { plan: self.plan, store, source: self.sources[store].store()?, copy: &copy, corrupt };
         let verified =
             engine::verify(proof, Verify::from(self.args.verify), resources, observer, self.shell.cancel())?;
-        observer.meter().verify_time.add_time(started.elapsed());
+        meter.verify_time.add_time(started.elapsed());
+        self.shell.cancel().check()?;
         Ok(verified)
     }
 }

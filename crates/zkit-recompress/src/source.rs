@@ -1,28 +1,34 @@
 //! The stores that are copied: opened, listed, and what of each is taken.
 
-use std::path::PathBuf;
-
 use zkit_cli::Shell;
 use zkit_core::engine::{self, SurveyDepth};
 use zkit_core::error::{Error, ErrorKind};
-use zkit_core::event::Event;
+use zkit_core::event::{Event, Observer};
 use zkit_core::hierarchy::{ArrayNode, Hierarchy};
 use zkit_core::location::StoreUrl;
 use zkit_core::metadata::Defect;
 use zkit_core::plan::Stored;
-use zkit_core::publish;
-use zkit_core::store::Store;
+use zkit_core::publish::{self, Destination};
+use zkit_core::store::{Store, StoreOptions};
 
 use crate::args::{Job, RecompressArgs};
 
 /// A store that is open, with what is taken of it.
 pub(crate) struct Source {
     pub(crate) url: StoreUrl,
-    pub(crate) destination: PathBuf,
+    pub(crate) destination: StoreUrl,
     pub(crate) hierarchy: Hierarchy,
     pub(crate) arrays: Vec<Listed>,
     /// Arrays that --first leaves out.
     pub(crate) left_out: Vec<Listed>,
+}
+
+/// How the destinations of a run are reached.
+pub(crate) struct Access<'a> {
+    pub(crate) options: StoreOptions,
+    /// Bytes that may be on their way to one remote destination at once.
+    pub(crate) upload_bytes: u64,
+    pub(crate) observer: &'a dyn Observer,
 }
 
 /// An array, and what a listing says of it.
@@ -47,6 +53,16 @@ impl Source {
             None => (listed, Vec::new()),
         };
         Ok(Self { url: job.source, destination: job.destination, hierarchy, arrays, left_out })
+    }
+
+    /// Returns where its copy goes, and how that is reached.
+    pub(crate) fn destination<'a>(&'a self, access: &'a Access<'_>) -> Destination<'a> {
+        Destination {
+            url: &self.destination,
+            options: &access.options,
+            upload_bytes: access.upload_bytes,
+            observer: access.observer,
+        }
     }
 
     /// Returns the store behind it.

@@ -8,8 +8,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Instant;
 
+use bytes::Bytes;
+
 use super::boxes::OpenBox;
-use super::journal::{Journal, Record};
+use super::journal::{Journal, ObjectJournal, Record};
 use super::lanes;
 use super::prepared::{Copy, Place};
 use super::queue::{Queue, Work};
@@ -19,7 +21,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Meter, Observer};
 use crate::grid::ChunkSet;
 use crate::plan::{CopyPlan, Spill, Unit};
-use crate::store::{LocalWriter, Store};
+use crate::store::{LocalWriter, RemoteWriter, Store};
 
 /// Threads that fetch units of a remote source; each keeps many requests in flight.
 const FETCHERS: usize = 8;
@@ -34,15 +36,32 @@ pub struct Endpoint<'a> {
     /// The source.
     pub source: &'a Store,
     /// The copy.
-    pub writer: &'a LocalWriter,
-    /// Where finished chunks are recorded, by the array's position among those of its store.
-    pub journal: Option<&'a Journal>,
+    pub sink: Sink<'a>,
     /// Chunks of the copy that are there already, one set an array of the store; empty for a new copy.
     pub done: &'a [ChunkSet],
     /// Whether objects that an earlier run left half-written may be in the way.
     pub resumed: bool,
     /// A directory for pieces of arrays that are rechunked through scratch space; made, and removed, by the run.
     pub scratch: Option<&'a Path>,
+}
+
+/// Where the chunks of a copy are written, and recorded by the array's position among those of its store.
+#[derive(Clone, Copy)]
+pub enum Sink<'a> {
+    /// A directory that nobody else reads yet; a chunk is recorded once it is written.
+    Local {
+        /// Writes chunks.
+        writer: &'a LocalWriter,
+        /// Records them, if the run can be resumed.
+        journal: Option<&'a Journal>,
+    },
+    /// A bucket. Chunks are handed over to network threads, and recorded once they have arrived.
+    Remote {
+        /// Sends chunks.
+        writer: &'a RemoteWriter,
+        /// Records them.
+        journal: &'a ObjectJournal,
+    },
 }
 
 /// What a run does with source chunks that cannot be decoded.
@@ -63,6 +82,16 @@ pub struct CorruptChunk {
     pub chunk_index: Vec<u64>,
     /// What is wrong with it.
     pub message: String,
+}
+
+impl Sink<'_> {
+    /// Waits until all chunks have arrived.
+    fn wait(&self) -> Result<()> {
+        match self {
+            Self::Local { .. } => Ok(()),
+            Self::Remote { writer, .. } => writer.wait(),
+        }
+    }
 }
 
 /// How a run goes about it.
@@ -209,7 +238,10 @@ pub(super) fn run_units(
                     if !run.stop.load(Ordering::Relaxed) && !run.failed[store].load(Ordering::Relaxed) =>
                 {
                     let corrupt = run.corrupt.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                    finished(store, &corrupt).unwrap_or_else(|error| run.fail_store(store, error));
+                    let arrived = endpoints[store].sink.wait();
+                    arrived
+                        .and_then(|()| finished(store, &corrupt))
+                        .unwrap_or_else(|error| run.fail_store(store, error));
                 }
                 Message::StoreDone(_) => {}
             }
@@ -443,9 +475,17 @@ impl<'a> Run<'a> {
         let started = Instant::now();
         let mut key = String::with_capacity(64);
         copy.array.target.chunk_key(chunk_index, &mut key);
-        match copy.resumed {
-            true => copy.writer.replace(&key, bytes)?,
-            false => copy.writer.put(&key, bytes)?,
+        match copy.sink {
+            Sink::Local { writer, .. } if copy.resumed => writer.replace(&key, bytes)?,
+            Sink::Local { writer, .. } => writer.put(&key, bytes)?,
+            Sink::Remote { writer, journal } => {
+                let token = journal.token();
+                writer.start_put(key, Bytes::copy_from_slice(bytes), move |arrived| {
+                    if !arrived {
+                        token.fail();
+                    }
+                })?;
+            }
         }
         copy.record(chunk_index, Some(bytes), decoded, done);
         self.meter.write_time.add_time(started.elapsed());
@@ -458,15 +498,21 @@ impl<'a> Run<'a> {
         }
         let before = self.written_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         if before / SPACE_CHECK_BYTES != (before + bytes.len() as u64) / SPACE_CHECK_BYTES {
-            copy.writer.check_space(SPACE_LEAST_BYTES)?;
+            if let Sink::Local { writer, .. } = copy.sink {
+                writer.check_space(SPACE_LEAST_BYTES)?;
+            }
         }
         Ok(())
     }
 
     /// Writes down what is done; from then on a resumed run leaves it alone.
     pub(super) fn journal(&self, copy: &Copy<'_>, done: &mut Vec<Record>) -> Result<()> {
-        if let (Some(journal), false) = (copy.journal, done.is_empty()) {
-            journal.append(done)?;
+        if !done.is_empty() {
+            match copy.sink {
+                Sink::Local { journal: Some(journal), .. } => journal.append(done)?,
+                Sink::Local { journal: None, .. } => {}
+                Sink::Remote { journal, .. } => journal.append(done),
+            }
         }
         done.clear();
         Ok(())

@@ -21,12 +21,12 @@ mod windows;
 pub use choose::{Choice, Filters, Prefer, SampleSource, Trial, choose_codec, choose_together, sample_array};
 pub use chunks::absent_bytes;
 pub use compare::{Difference, Pair, compare};
-pub use copy::{CorruptChunk, Endpoint, OnCorrupt, RunOptions, run_copy};
+pub use copy::{CorruptChunk, Endpoint, OnCorrupt, RunOptions, Sink, run_copy};
 pub use digest::{Sha256Digest, digest, split_unwritten};
 pub use estimate::{Estimate, estimate_copy};
 pub use journal::{
-    Checked, Contents, Header, Identity, Journal, JournalArray, ObjectDigest, Opened, Publishing, Record,
-    check_objects,
+    Checked, Contents, Header, Identity, Journal, JournalArray, ObjectContents, ObjectDigest, ObjectJournal,
+    Opened, Publishing, Record, check_objects, check_present,
 };
 pub use lanes::Resources;
 pub use survey::{

@@ -2,14 +2,14 @@
 
 use std::sync::atomic::AtomicUsize;
 
-use super::copy::Endpoint;
-use super::journal::{Journal, ObjectDigest, Record};
+use super::copy::{Endpoint, Sink};
+use super::journal::{ObjectDigest, Record};
 use crate::codec::{Chain, Recoder};
 use crate::error::{Error, ErrorKind, Result};
 use crate::grid::{ChunkSet, for_each_index};
 use crate::plan::{ArrayCopy, CopyPlan, Cover, Unit};
 use crate::read::{ArrayReader, codec_error};
-use crate::store::{LocalWriter, Store};
+use crate::store::Store;
 
 /// Where an array stands: among those of the plan, and those of its store.
 #[derive(Clone, Copy)]
@@ -23,8 +23,7 @@ pub(super) struct Copy<'a> {
     pub(super) place: Place,
     pub(super) array: &'a ArrayCopy,
     pub(super) source: &'a Store,
-    pub(super) writer: &'a LocalWriter,
-    pub(super) journal: Option<&'a Journal>,
+    pub(super) sink: Sink<'a>,
     pub(super) resumed: bool,
     pub(super) done: Option<&'a ChunkSet>,
     /// The recoder of a regular grid; rectilinear chunks compile their own.
@@ -60,8 +59,7 @@ impl<'a> Copy<'a> {
             place,
             array,
             source: endpoint.source,
-            writer: endpoint.writer,
-            journal: endpoint.journal,
+            sink: endpoint.sink,
             resumed: endpoint.resumed,
             done: endpoint.done.get(place.in_store).filter(|done| !done.is_empty()),
             recoder,
@@ -141,10 +139,10 @@ impl<'a> Copy<'a> {
         decoded: Option<&[u8]>,
         done: &mut Vec<Record>,
     ) {
-        let (Some(_), Some(chunk)) = (self.journal, self.array.target.metadata.grid.position_of(chunk_index))
-        else {
+        if let Sink::Local { journal: None, .. } = self.sink {
             return;
-        };
+        }
+        let Some(chunk) = self.array.target.metadata.grid.position_of(chunk_index) else { return };
         done.push(Record {
             array: u32::try_from(self.place.in_store).unwrap_or(u32::MAX),
             chunk,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::copy::{CorruptChunk, Endpoint, RunOptions, Whole, run_units};
+use super::copy::{CorruptChunk, Endpoint, RunOptions, Sink, Whole, run_units};
 use super::prepared::Place;
 use super::survey::{SurveyDepth, survey};
 use crate::cancel::Cancel;
@@ -34,7 +34,8 @@ pub(super) fn run_spill(
         clear(scratch)?;
         std::fs::create_dir_all(scratch).map_err(|error| write_error(scratch, "create", error))?;
         let writer = LocalWriter::open(scratch)?;
-        let pieces = Endpoint { writer: &writer, journal: None, done: &[], resumed: false, ..*endpoint };
+        let sink = Sink::Local { writer: &writer, journal: None };
+        let pieces = Endpoint { sink, done: &[], resumed: false, ..*endpoint };
         corrupt.extend(run_stage(
             plan,
             Whole::Scatter(place),

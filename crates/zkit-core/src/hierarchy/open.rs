@@ -1,13 +1,15 @@
 //! Opening a store: what it is, then its nodes from consolidated metadata or one by one.
 
+use std::collections::BTreeMap;
+
 use super::classify::{self, Classified};
 use super::consolidated;
 use super::node::{Consolidated, Container, Hierarchy, StoreKind};
 use super::walk;
 use crate::error::{Error, ErrorKind, Result};
 use crate::location::StoreUrl;
-use crate::metadata::Json;
-use crate::store::{Store, StoreOptions};
+use crate::metadata::{Json, Object};
+use crate::store::{Store, StoreOptions, join};
 
 /// Metadata documents larger than this are refused.
 pub(super) const MAX_DOCUMENT_BYTES: u64 = 128 << 20;
@@ -38,6 +40,51 @@ impl Hierarchy {
             }
         }
         Self::read(url, Store::open(url, options)?)
+    }
+
+    /// Returns a hierarchy of metadata that is not in the store yet, with the chunks that are.
+    ///
+    /// `documents` are keys and what is to be written there; consolidated metadata among them says nothing new.
+    pub fn of_documents(url: &StoreUrl, store: Store, documents: &[(String, Json)]) -> Self {
+        let container =
+            if matches!(store, Store::Local(_)) { Container::Directory } else { Container::ObjectStore };
+        let mut hierarchy = Self::empty(url, Some(store), StoreKind::Zarr, container);
+        let by_key: BTreeMap<&str, &Json> =
+            documents.iter().map(|(key, document)| (key.as_str(), document)).collect();
+        let parsed = |hierarchy: &mut Self, path: &str, key: &str| {
+            // parsed anew, as readers will: what was meant proves nothing of what is written
+            hierarchy.parse_document(path, key, by_key.get(key)?.to_pretty().as_bytes())
+        };
+        for (key, _) in documents {
+            let (prefix, name) = key.rsplit_once('/').unwrap_or(("", key));
+            let path = format!("/{prefix}");
+            let attributes = |hierarchy: &mut Self| match parsed(hierarchy, &path, &join(prefix, ".zattrs")) {
+                Some(Json::Object(attributes)) => attributes,
+                _ => Object::default(),
+            };
+            match name {
+                "zarr.json" => {
+                    if let Some(document) = parsed(&mut hierarchy, &path, key) {
+                        hierarchy.add_v3(path, document);
+                    }
+                }
+                ".zarray" => {
+                    let attributes = attributes(&mut hierarchy);
+                    if let Some(document) = parsed(&mut hierarchy, &path, key) {
+                        hierarchy.add_v2_array(path, document, attributes);
+                    }
+                }
+                ".zgroup" => {
+                    let attributes = attributes(&mut hierarchy);
+                    if let Some(document) = parsed(&mut hierarchy, &path, key) {
+                        hierarchy.add_v2_group(path, document, attributes);
+                    }
+                }
+                _ => {}
+            }
+        }
+        hierarchy.sort();
+        hierarchy
     }
 
     fn empty(url: &StoreUrl, store: Option<Store>, kind: StoreKind, container: Container) -> Self {

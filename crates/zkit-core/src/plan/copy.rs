@@ -28,8 +28,10 @@ const VARIABLE_EXPANSION: u64 = 8;
 pub struct Wish {
     /// The format of groups, or that of the source.
     pub format: Option<ZarrFormat>,
-    /// Bytes of memory for chunks and codecs.
+    /// Bytes of memory for everything.
     pub memory_bytes: u64,
+    /// Bytes of it for chunks that are on their way to a bucket; 0 where the copy is local.
+    pub upload_bytes: u64,
     /// Worker threads at most.
     pub jobs: usize,
     /// Where the source lies.
@@ -198,8 +200,10 @@ pub fn plan_copy(wanted: Vec<WantedStore>, wish: &Wish) -> Result<CopyPlan> {
         let groups = wanted.groups.into_iter().map(|group| converted_group(group, wish.format)).collect();
         stores.push(StoreCopy { groups, format });
     }
-    let memory = memory::share(&mut arrays, wish)?;
-    let mut totals = Totals { memory_bytes: memory.peak_bytes, ..Totals::default() };
+    let work = Wish { memory_bytes: wish.memory_bytes.saturating_sub(wish.upload_bytes), ..*wish };
+    let memory = memory::share(&mut arrays, &work)?;
+    let memory_bytes = memory.peak_bytes.saturating_add(wish.upload_bytes);
+    let mut totals = Totals { memory_bytes, ..Totals::default() };
     for array in &arrays {
         // refuses what has too many chunks to write, before units are made of them
         array.add_to(&mut totals)?;

@@ -1,20 +1,22 @@
-//! Making a store appear at once: it is built in a `.partial` sibling, synced, and renamed.
+//! Making a store appear at once, wherever its destination is.
 //!
-//! Beside a destination `NAME` lie, while a run builds it or after it died, `NAME.partial`, the store, and
-//! `NAME.partial.journal`, which says what of it is done and is locked by the run. Until the rename nothing is at
-//! the destination; whatever a run left is gone on with, or cleared, by the next run to the same destination.
+//! On this machine it is built in a `.partial` sibling, synced, and renamed. Beside a destination `NAME` lie, while a run
+//! builds it or after it died, `NAME.partial`, the store, and `NAME.partial.journal`, which says what of it is done and is
+//! locked by the run. In an object store there is no rename: chunks are written where they belong, and the metadata by
+//! which readers find them when all have arrived, the root's last; `NAME.partial.journal/` holds the journal and the lock.
+//! Until the end nothing can be opened at the destination; whatever a run left is gone on with, or cleared, by the next
+//! run to the same destination.
 
-mod commit;
 mod documents;
+mod local;
 mod partial;
-mod places;
+mod remote;
 mod space;
 mod start;
-#[cfg(test)]
-mod tests;
 
 pub use documents::{Consolidate, metadata_documents};
-pub use partial::PartialStore;
-pub use places::{Existing, has_traces};
+pub use local::LocalPartial;
+pub use partial::{Destination, PartialStore};
+pub use remote::RemotePartial;
 pub use space::{check_apart, free_bytes};
-pub use start::{Start, Unfinished};
+pub use start::{Existing, Start, Unfinished};

@@ -1,81 +1,167 @@
-//! The store that is being built.
+//! The store that is being built, wherever it is.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use super::places::{Existing, Places};
+use super::local::{self, LocalPartial};
+use super::remote::{self, RemotePartial};
+use super::start::{Existing, Start, Unfinished};
 use crate::cancel::Cancel;
-use crate::engine::{Checked, Header, Journal, check_objects};
+use crate::engine::{Checked, Header, Sink};
 use crate::error::Result;
+use crate::event::Observer;
 use crate::grid::ChunkSet;
-use crate::store::LocalWriter;
+use crate::hierarchy::{ArrayNode, Hierarchy};
+use crate::location::StoreUrl;
+use crate::metadata::Json;
+use crate::store::{RemoteStore, Store, StoreOptions};
+
+/// Where a store is to appear, and how it is reached.
+#[derive(Clone, Copy)]
+pub struct Destination<'a> {
+    /// The place.
+    pub url: &'a StoreUrl,
+    /// How to reach it, if it is remote.
+    pub options: &'a StoreOptions,
+    /// Bytes that may be on their way to it at once, if it is remote.
+    pub upload_bytes: u64,
+    /// Is told of what takes long.
+    pub observer: &'a dyn Observer,
+}
+
+impl Destination<'_> {
+    /// Returns whether something is at the destination.
+    pub fn exists(&self) -> Result<bool> {
+        match self.url {
+            StoreUrl::Local(path) => Ok(path.exists()),
+            StoreUrl::Remote { .. } => remote::exists(&RemoteStore::open(self.url, self.options)?),
+        }
+    }
+
+    /// Returns whether an earlier run left something beside the destination.
+    pub fn has_traces(&self) -> Result<bool> {
+        match self.url {
+            StoreUrl::Local(path) => Ok(local::has_traces(path)),
+            StoreUrl::Remote { .. } => remote::has_traces(&RemoteStore::open(self.url, self.options)?),
+        }
+    }
+}
 
 /// A store that is being built, with the journal of what is done.
 ///
 /// Dropped without [`Self::commit`] it stays if anything was journalled, so that a later run can go on with it;
 /// else it is removed.
 #[derive(Debug)]
-pub struct PartialStore {
-    pub(super) places: Places,
-    pub(super) existing: Existing,
-    pub(super) writer: LocalWriter,
-    pub(super) journal: Journal,
-    pub(super) header: Header,
-    pub(super) done: Vec<ChunkSet>,
-    pub(super) resumed: bool,
-    /// Whether the journal and what it describes outlive this value, however little is done.
-    pub(super) keep: AtomicBool,
+pub enum PartialStore {
+    /// In the `.partial` sibling of a directory.
+    Local(Box<LocalPartial>),
+    /// In a bucket.
+    Remote(Box<RemotePartial>),
 }
 
 impl PartialStore {
-    /// Returns where objects are put; a resumed store may hold unfinished ones, which are replaced.
-    pub fn writer(&self) -> &LocalWriter {
-        &self.writer
+    /// Begins a store, or goes on with what a run that died has left, see [`LocalPartial::create`] and
+    /// [`RemotePartial::create`].
+    pub fn create(
+        destination: &Destination<'_>,
+        existing: Existing,
+        header: &Header,
+        unfinished: Unfinished,
+    ) -> Result<Start<Self>> {
+        Ok(match destination.url {
+            StoreUrl::Local(path) => {
+                LocalPartial::create(path, existing, header, unfinished)?.map(|store| Self::Local(store))
+            }
+            StoreUrl::Remote { .. } => RemotePartial::create(destination, existing, header, unfinished)?
+                .map(|store| Self::Remote(store)),
+        })
     }
 
-    /// Returns where finished objects are recorded.
-    pub fn journal(&self) -> &Journal {
-        &self.journal
+    /// Returns where the engine writes chunks, and records them.
+    pub fn sink(&self) -> Sink<'_> {
+        match self {
+            Self::Local(store) => Sink::Local { writer: store.writer(), journal: Some(store.journal()) },
+            Self::Remote(store) => Sink::Remote { writer: store.writer(), journal: store.journal() },
+        }
     }
 
     /// Returns the journal's header: of a resumed store the one that the first run wrote, whose planned metadata
     /// is to be taken over.
     pub fn header(&self) -> &Header {
-        &self.header
+        match self {
+            Self::Local(store) => store.header(),
+            Self::Remote(store) => store.header(),
+        }
     }
 
     /// Returns whether this goes on with what an earlier run left.
     pub fn is_resumed(&self) -> bool {
-        self.resumed
+        match self {
+            Self::Local(store) => store.is_resumed(),
+            Self::Remote(store) => store.is_resumed(),
+        }
     }
 
     /// Returns the chunks that are done, for each array of the header; none before [`Self::check`].
     pub fn done(&self) -> &[ChunkSet] {
-        &self.done
+        match self {
+            Self::Local(store) => store.done(),
+            Self::Remote(store) => store.done(),
+        }
     }
 
-    /// Reads back what an earlier run left, see [`check_objects`]; what holds is [`Self::done`] from then on.
-    pub fn check(
-        &mut self,
-        key_of: &(dyn Fn(u32, u64) -> String + Sync),
-        jobs: usize,
-        cancel: &Cancel,
-    ) -> Result<Checked> {
-        let checked = check_objects(&self.journal, &self.writer, key_of, jobs, cancel)?;
-        self.done.clone_from(&checked.done);
-        Ok(checked)
+    /// Finds out what of an earlier run's work holds; it is [`Self::done`] from then on. `arrays` are those of the copy,
+    /// in the order of the header.
+    pub fn check(&mut self, arrays: &[&ArrayNode], jobs: usize, cancel: &Cancel) -> Result<Checked> {
+        let key_of = |array: u32, position: u64| {
+            let mut key = String::new();
+            if let Some(array) = arrays.get(array as usize) {
+                array.chunk_key(&array.metadata.grid.index_at(position), &mut key);
+            }
+            key
+        };
+        match self {
+            Self::Local(store) => store.check(&key_of, jobs, cancel),
+            Self::Remote(store) => store.check(arrays, cancel),
+        }
     }
 
     /// Returns whether a drop leaves something for a later run: the user is to be told of `--resume`.
     pub fn is_worth_resuming(&self) -> bool {
-        self.keep.load(Ordering::Relaxed) || self.journal.records() > 0
+        match self {
+            Self::Local(store) => store.is_worth_resuming(),
+            Self::Remote(store) => store.is_worth_resuming(),
+        }
     }
-}
 
-impl Drop for PartialStore {
-    fn drop(&mut self) {
-        if !self.is_worth_resuming() {
-            // the journal last, as it says that the rest is ours; errors leave it for the next run
-            let _ = std::fs::remove_dir_all(self.writer.root()).map(|()| self.journal.remove());
+    /// Opens the copy as readers will see it, with `documents` as its metadata; all chunks must be written.
+    ///
+    /// In a directory that nobody else reads the documents are written now; in a bucket they wait for [`Self::commit`].
+    pub fn open_copy(&self, documents: &[(String, Json)]) -> Result<Hierarchy> {
+        match self {
+            Self::Local(store) => {
+                for (key, document) in documents {
+                    store.writer().replace(key, document.to_pretty().as_bytes())?;
+                }
+                let url = StoreUrl::Local(store.writer().root().to_owned());
+                Hierarchy::open(&url, &StoreOptions::default())
+            }
+            Self::Remote(store) => Ok(store.open_copy(documents)),
+        }
+    }
+
+    /// Makes the store appear at its destination, with the documents that [`Self::open_copy`] was given.
+    ///
+    /// After an error what is done stays, and a later run goes on with it.
+    pub fn commit(&self, documents: &[(String, Json)]) -> Result<()> {
+        match self {
+            Self::Local(store) => store.commit(),
+            Self::Remote(store) => store.commit(documents),
+        }
+    }
+
+    /// Returns how many requests were sent to a remote destination, and how many of them were tried again.
+    pub fn requests(&self) -> (u64, u64) {
+        match self {
+            Self::Local(_) => (0, 0),
+            Self::Remote(store) => Store::Remote(store.writer().store().clone()).requests(),
         }
     }
 }

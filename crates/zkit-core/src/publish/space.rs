@@ -6,7 +6,23 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::location::StoreUrl;
 
 /// Checks that a destination is neither its source nor inside or around it, links resolved.
-pub fn check_apart(source: &StoreUrl, destination: &Path) -> Result<()> {
+pub fn check_apart(source: &StoreUrl, destination: &StoreUrl) -> Result<()> {
+    match (destination, source) {
+        (StoreUrl::Local(path), _) => check_apart_locally(source, path),
+        (StoreUrl::Remote { url, .. }, StoreUrl::Remote { url: source, .. }) => {
+            if url.host_str() != source.host_str() {
+                return Ok(());
+            }
+            let parts = |url: &url::Url| -> Vec<String> {
+                url.path().split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect()
+            };
+            refuse_relation(&destination.to_string(), parts(url).as_slice(), parts(source).as_slice())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_apart_locally(source: &StoreUrl, destination: &Path) -> Result<()> {
     let Some(source) = source.local_path().and_then(|path| path.canonicalize().ok()) else { return Ok(()) };
     // the destination need not exist yet: resolve what does
     let absolute = std::path::absolute(destination).unwrap_or_else(|_| destination.to_owned());
@@ -15,13 +31,19 @@ pub fn check_apart(source: &StoreUrl, destination: &Path) -> Result<()> {
         Some((ancestor, resolved)) => resolved.join(absolute.strip_prefix(ancestor).unwrap_or(Path::new(""))),
         None => absolute,
     };
-    let relation = match (resolved.starts_with(&source), source.starts_with(&resolved)) {
+    let parts = |path: &Path| -> Vec<std::ffi::OsString> { path.iter().map(ToOwned::to_owned).collect() };
+    refuse_relation(&destination.display().to_string(), &parts(&resolved), &parts(&source))
+}
+
+/// Refuses a destination whose path begins with the source's, or the other way round.
+fn refuse_relation<Part: PartialEq>(place: &str, destination: &[Part], source: &[Part]) -> Result<()> {
+    let relation = match (destination.starts_with(source), source.starts_with(destination)) {
         (true, true) => "is the source itself",
         (true, false) => "lies inside the source",
         (false, true) => "contains the source",
         (false, false) => return Ok(()),
     };
-    let message = format!("the destination {} {relation}", destination.display());
+    let message = format!("the destination {place} {relation}");
     Err(Error::new(ErrorKind::Usage, message).with_hint("name a destination beside the source"))
 }
 
@@ -55,8 +77,21 @@ mod tests {
             folder.path().join("link/x"),
             source.join("../a.zarr"),
         ] {
-            assert_eq!(check_apart(&url, &bad).unwrap_err().kind(), ErrorKind::Usage, "{}", bad.display());
+            let bad = StoreUrl::Local(bad);
+            assert_eq!(check_apart(&url, &bad).unwrap_err().kind(), ErrorKind::Usage, "{bad}");
         }
-        check_apart(&url, &folder.path().join("a.zarr2")).unwrap();
+        check_apart(&url, &StoreUrl::Local(folder.path().join("a.zarr2"))).unwrap();
+    }
+
+    #[test]
+    fn buckets_are_compared_by_their_keys() {
+        let url = |text: &str| text.parse::<StoreUrl>().unwrap();
+        let source = url("s3://bucket/a/b.zarr/");
+        for bad in ["s3://bucket/a/b.zarr", "s3a://bucket/a//b.zarr/c", "s3://bucket/a", "s3://bucket"] {
+            assert_eq!(check_apart(&source, &url(bad)).unwrap_err().kind(), ErrorKind::Usage, "{bad}");
+        }
+        for good in ["s3://bucket/a/b.zarr2", "s3://other/a/b.zarr", "/a/b.zarr"] {
+            check_apart(&source, &url(good)).unwrap();
+        }
     }
 }

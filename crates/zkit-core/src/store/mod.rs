@@ -8,10 +8,12 @@ mod http;
 mod key;
 mod local;
 mod remote;
+mod upload;
 mod writer;
 
 pub use any::{Child, ChildKind, ObjectInfo, ObjectKind, Store, StoreOptions};
 pub use key::{is_safe_name, join};
 pub use local::LocalStore;
 pub use remote::{FetchResult, RemoteStore};
+pub use upload::{Conditional, RemoteWriter, Version};
 pub use writer::{LocalWriter, write_error};

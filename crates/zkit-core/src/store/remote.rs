@@ -35,20 +35,20 @@ const CANCEL_CHECK_EVERY: Duration = Duration::from_millis(100);
 /// Small objects that are read at once.
 const SMALL_READS_IN_FLIGHT: usize = 64;
 
-/// A store behind a protocol.
-#[derive(Debug)]
+/// A store behind a protocol; a clone shares its connections and counters.
+#[derive(Debug, Clone)]
 pub struct RemoteStore {
-    inner: Arc<Inner>,
-    runtime: Runtime,
-    connector: CountingConnector,
-    cancel: Cancel,
+    pub(super) inner: Arc<Inner>,
+    pub(super) runtime: Arc<Runtime>,
+    pub(super) connector: CountingConnector,
+    pub(super) cancel: Cancel,
 }
 
 #[derive(Debug)]
-struct Inner {
-    store: Box<dyn ObjectStore>,
+pub(super) struct Inner {
+    pub(super) store: Arc<dyn ObjectStore>,
     prefix: ObjectPath,
-    place: String,
+    pub(super) place: String,
 }
 
 impl RemoteStore {
@@ -77,7 +77,29 @@ impl RemoteStore {
                 Error::new(ErrorKind::Unreadable, "could not start the network threads").with_source(error)
             })?;
         let cancel = options.cancel.clone();
+        let runtime = Arc::new(runtime);
         Ok(Self { inner: Arc::new(Inner { store, prefix, place }), runtime, connector, cancel })
+    }
+
+    /// Returns what lies beside this store under its name and `suffix`: `copy.zarr` and `.partial.journal` make
+    /// `copy.zarr.partial.journal`.
+    ///
+    /// Errors: `Usage` if the store is a whole bucket, which has no name.
+    pub fn sibling(&self, suffix: &str) -> Result<Self> {
+        let (prefix, place) = (self.inner.prefix.as_ref(), self.place().trim_end_matches('/'));
+        if prefix.is_empty() {
+            let message = format!("{place} is a whole bucket, and has no name of its own");
+            return Err(Error::new(ErrorKind::Usage, message).with_hint("name a place inside of it"));
+        }
+        let prefix = ObjectPath::parse(format!("{prefix}{suffix}")).map_err(|error| {
+            Error::new(
+                ErrorKind::Usage,
+                format!("{place}{suffix} is not a key that an object store can have"),
+            )
+            .with_source(error)
+        })?;
+        let inner = Inner { store: Arc::clone(&self.inner.store), prefix, place: format!("{place}{suffix}") };
+        Ok(Self { inner: Arc::new(inner), ..self.clone() })
     }
 
     /// Returns where the store is, without secrets.
@@ -91,7 +113,7 @@ impl RemoteStore {
     }
 
     /// Waits for requests, or until the run is cancelled: time-outs and retries may take minutes.
-    fn wait<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+    pub(super) fn wait<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         let cancelled = async {
             loop {
                 self.cancel.check()?;
@@ -221,7 +243,7 @@ impl RemoteStore {
 }
 
 impl Inner {
-    fn path(&self, key: &str) -> Result<ObjectPath> {
+    pub(super) fn path(&self, key: &str) -> Result<ObjectPath> {
         let text = format!("{}/{key}", self.prefix);
         ObjectPath::parse(text.trim_matches('/')).map_err(|error| {
             Error::new(ErrorKind::Unreadable, format!("`{key}` is not a key that an object store can have"))
@@ -276,7 +298,7 @@ impl Inner {
     }
 
     /// Returns what a failed request means; secrets that object_store's messages carry are removed.
-    fn error(&self, doing: &str, key: &str, error: &object_store::Error) -> Error {
+    pub(super) fn error(&self, doing: &str, key: &str, error: &object_store::Error) -> Error {
         use object_store::Error as Cause;
         let (kind, hint) = match error {
             Cause::NotFound { .. } => (ErrorKind::Absent, None),
@@ -287,6 +309,30 @@ impl Inner {
             ),
             _ => (ErrorKind::Unreadable, None),
         };
+        self.error_of(kind, hint, doing, key, error)
+    }
+
+    /// Returns what a failed request to write means.
+    pub(super) fn write_error(&self, doing: &str, key: &str, error: &object_store::Error) -> Error {
+        use object_store::Error as Cause;
+        let hint = match error {
+            Cause::NotFound { .. } => Some("check that the bucket exists"),
+            Cause::PermissionDenied { .. } | Cause::Unauthenticated { .. } => {
+                Some("check the credentials, and that they may write to this bucket")
+            }
+            _ => None,
+        };
+        self.error_of(ErrorKind::Unwritable, hint, doing, key, error)
+    }
+
+    fn error_of(
+        &self,
+        kind: ErrorKind,
+        hint: Option<&str>,
+        doing: &str,
+        key: &str,
+        error: &object_store::Error,
+    ) -> Error {
         let what = if key.is_empty() { self.place.clone() } else { format!("`{key}` in {}", self.place) };
         let made = Error::new(kind, format!("could not {doing} {what}")).with_source(Redacted::from(error));
         match hint {
@@ -318,7 +364,7 @@ fn build(
     url: &url::Url,
     options: &StoreOptions,
     connector: &CountingConnector,
-) -> object_store::Result<Box<dyn ObjectStore>> {
+) -> object_store::Result<Arc<dyn ObjectStore>> {
     let retry = RetryConfig { max_retries: 5, retry_timeout: options.timeout * 3, ..RetryConfig::default() };
     let mut client = ClientOptions::new()
         .with_timeout(options.timeout)
@@ -344,7 +390,7 @@ fn build(
             let known = settings(options)
                 .filter_map(|(key, value)| Some((key.parse::<AmazonS3ConfigKey>().ok()?, value)));
             let known = known.filter(|(key, _)| !matches!(key, AmazonS3ConfigKey::Client(_)));
-            Box::new(known.fold(builder, |builder, (key, value)| builder.with_config(key, value)).build()?)
+            Arc::new(known.fold(builder, |builder, (key, value)| builder.with_config(key, value)).build()?)
         }
         Scheme::Gcs => {
             let builder =
@@ -354,7 +400,7 @@ fn build(
             let known = settings(options)
                 .filter_map(|(key, value)| Some((key.parse::<GoogleConfigKey>().ok()?, value)));
             let known = known.filter(|(key, _)| !matches!(key, GoogleConfigKey::Client(_)));
-            Box::new(known.fold(builder, |builder, (key, value)| builder.with_config(key, value)).build()?)
+            Arc::new(known.fold(builder, |builder, (key, value)| builder.with_config(key, value)).build()?)
         }
         Scheme::Azure => {
             let builder =
@@ -364,13 +410,13 @@ fn build(
             let known = settings(options)
                 .filter_map(|(key, value)| Some((key.parse::<AzureConfigKey>().ok()?, value)));
             let known = known.filter(|(key, _)| !matches!(key, AzureConfigKey::Client(_)));
-            Box::new(known.fold(builder, |builder, (key, value)| builder.with_config(key, value)).build()?)
+            Arc::new(known.fold(builder, |builder, (key, value)| builder.with_config(key, value)).build()?)
         }
         Scheme::Http => {
             let whole = url.as_str().trim_end_matches('/');
             let client = if url.scheme() == "http" { client.with_allow_http(true) } else { client };
             let builder = HttpBuilder::new().with_url(whole).with_client_options(client).with_retry(retry);
-            Box::new(builder.with_http_connector(connector.clone()).build()?)
+            Arc::new(builder.with_http_connector(connector.clone()).build()?)
         }
     })
 }

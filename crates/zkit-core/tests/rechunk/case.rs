@@ -11,7 +11,7 @@ use zarrs::storage::{
 };
 use zkit_core::cancel::Cancel;
 use zkit_core::engine::{
-    Endpoint, OnCorrupt, Proof, Resources, RunOptions, SurveyDepth, Verify, run_copy, survey, verify,
+    Endpoint, OnCorrupt, Proof, Resources, RunOptions, Sink, SurveyDepth, Verify, run_copy, survey, verify,
 };
 use zkit_core::error::Result;
 use zkit_core::event::{Observer as _, Silent};
@@ -287,6 +287,7 @@ impl Case {
         let wish = Wish {
             format: None,
             memory_bytes: self.memory_bytes,
+            upload_bytes: 0,
             jobs: self.jobs,
             source: SourceKind::Local,
             scratch_bytes: self.scratch_bytes,
@@ -309,8 +310,7 @@ impl Case {
         let writer = LocalWriter::open(&target).expect("it exists");
         let endpoint = Endpoint {
             source: source.readable_store().expect("local"),
-            writer: &writer,
-            journal: None,
+            sink: Sink::Local { writer: &writer, journal: None },
             done: &[],
             resumed: false,
             scratch: Some(&scratch),

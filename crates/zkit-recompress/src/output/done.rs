@@ -118,7 +118,7 @@ pub(crate) fn emit_done(
     let copied = plan.arrays.iter().filter(|array| array.strategy == Strategy::CopyBytes).count();
     let stores = sources.iter().map(|source| StoreOutput {
         source: source.hierarchy.url.clone(),
-        destination: source.destination.display().to_string(),
+        destination: source.destination.to_string(),
     });
     let corrupt = done.written.corrupt.iter().map(|chunk| CorruptOutput {
         path: plan.arrays[chunk.array].source.path.clone(),

@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use super::super::{Existing, Start, Unfinished};
+use super::LocalPartial;
 use super::commit::{place, remove_replaced, set_aside};
-use super::*;
 use crate::cancel::Cancel;
 use crate::engine::{Header, JournalArray, ObjectDigest, Record};
 use crate::error::{Error, ErrorKind};
@@ -40,23 +41,23 @@ impl Place {
         names
     }
 
-    fn start(&self, existing: Existing, unfinished: Unfinished) -> Result<Start, Error> {
-        PartialStore::create(&self.destination(), existing, &header(), unfinished)
+    fn start(&self, existing: Existing, unfinished: Unfinished) -> Result<Start<LocalPartial>, Error> {
+        LocalPartial::create(&self.destination(), existing, &header(), unfinished)
     }
 
-    fn build(&self, existing: Existing, unfinished: Unfinished) -> PartialStore {
+    fn build(&self, existing: Existing, unfinished: Unfinished) -> LocalPartial {
         built(self.start(existing, unfinished).unwrap())
     }
 
     /// Returns a whole store that lacks only its commit.
-    fn finished(&self, existing: Existing) -> PartialStore {
+    fn finished(&self, existing: Existing) -> LocalPartial {
         let store = self.build(existing, Unfinished::Refuse);
         write_chunk(&store, 0, b"chunk");
         store.writer().replace("zarr.json", b"new").unwrap();
         store
     }
 
-    fn resume(&self) -> PartialStore {
+    fn resume(&self) -> LocalPartial {
         let mut store = self.build(Existing::Replace, Unfinished::Resume);
         assert!(store.is_resumed());
         store.check(&key_of, 1, &Cancel::default()).unwrap();
@@ -94,13 +95,13 @@ fn key_of(_array: u32, chunk: u64) -> String {
     format!("t2m/c/{chunk}")
 }
 
-fn write_chunk(store: &PartialStore, chunk: u64, bytes: &[u8]) {
+fn write_chunk(store: &LocalPartial, chunk: u64, bytes: &[u8]) {
     store.writer().replace(&key_of(0, chunk), bytes).unwrap();
     let object = Some(ObjectDigest::of(bytes));
     store.journal().append(&[Record { array: 0, chunk, object, decoded_xxh3: 0 }]).unwrap();
 }
 
-fn built(start: Start) -> PartialStore {
+fn built(start: Start<LocalPartial>) -> LocalPartial {
     match start {
         Start::Build(store) => *store,
         other => panic!("{other:?}"),
@@ -108,11 +109,11 @@ fn built(start: Start) -> PartialStore {
 }
 
 /// Ends a run as kill -9 does: nothing is cleared, the kernel frees the lock.
-fn kill(store: PartialStore) {
+fn kill(store: LocalPartial) {
     store.keep.store(true, std::sync::atomic::Ordering::Relaxed);
 }
 
-fn assert_conflict(start: Result<Start, Error>, text: &str, hint: &str) {
+fn assert_conflict(start: Result<Start<LocalPartial>, Error>, text: &str, hint: &str) {
     let error = start.expect_err("it must be refused");
     assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
     assert!(error.to_string().contains(text), "{error}");
@@ -194,7 +195,7 @@ fn another_job_is_not_gone_on_with_and_its_difference_is_named() {
     let start = |change: &dyn Fn(&mut Header)| {
         let mut header = header();
         change(&mut header);
-        PartialStore::create(&place.destination(), Existing::Keep, &header, Unfinished::Resume)
+        LocalPartial::create(&place.destination(), Existing::Keep, &header, Unfinished::Resume)
     };
     let chunks = start(&|header| header.options[0].1 = "time=1".to_owned());
     assert_conflict(chunks, "`--chunks` was `time=-1`, is `time=1`", "--restart");
@@ -303,7 +304,7 @@ enum After {
 }
 
 /// Kills a commit after `steps`, and lets runs of all three kinds find what is left.
-fn kill_after(place: impl Fn() -> Place, steps: impl Fn(&PartialStore), after: After) {
+fn kill_after(place: impl Fn() -> Place, steps: impl Fn(&LocalPartial), after: After) {
     for unfinished in [Unfinished::Resume, Unfinished::Refuse, Unfinished::Discard] {
         let place = place();
         let had_store = place.destination().exists();
@@ -346,11 +347,11 @@ fn kill_after(place: impl Fn() -> Place, steps: impl Fn(&PartialStore), after: A
     }
 }
 
-fn mark(store: &PartialStore) {
+fn mark(store: &LocalPartial) {
     store.prepare().unwrap();
 }
 
-fn exchange_by_hand(store: &PartialStore) {
+fn exchange_by_hand(store: &LocalPartial) {
     let (new, old) = (&store.places.partial, &store.places.destination);
     let current = rustix::fs::CWD;
     rustix::fs::renameat_with(current, new, current, old, rustix::fs::RenameFlags::EXCHANGE).unwrap();
@@ -360,7 +361,7 @@ fn exchange_by_hand(store: &PartialStore) {
 fn a_kill_at_any_step_of_a_first_publication_loses_nothing() {
     kill_after(Place::new, |_| (), After::Resumed);
     kill_after(Place::new, mark, After::Resumed);
-    let placed = |store: &PartialStore| {
+    let placed = |store: &LocalPartial| {
         store.prepare().unwrap();
         place(&store.places).unwrap();
     };
@@ -371,17 +372,17 @@ fn a_kill_at_any_step_of_a_first_publication_loses_nothing() {
 fn a_kill_at_any_step_of_an_exchange_loses_nothing() {
     let old = Place::with_old_store;
     kill_after(old, mark, After::Resumed);
-    let exchanged = |store: &PartialStore| {
+    let exchanged = |store: &LocalPartial| {
         store.prepare().unwrap();
         exchange_by_hand(store);
     };
     kill_after(old, exchanged, After::Published);
-    let half_removed = |store: &PartialStore| {
+    let half_removed = |store: &LocalPartial| {
         exchanged(store);
         std::fs::remove_file(store.places.partial.join(".zgroup")).unwrap();
     };
     kill_after(old, half_removed, After::Published);
-    let removed = |store: &PartialStore| {
+    let removed = |store: &LocalPartial| {
         let mark = store.prepare().unwrap();
         exchange_by_hand(store);
         remove_replaced(&store.places, mark).unwrap();
@@ -392,17 +393,17 @@ fn a_kill_at_any_step_of_an_exchange_loses_nothing() {
 #[test]
 fn a_kill_at_any_step_of_two_renames_loses_nothing() {
     let old = Place::with_old_store;
-    let aside = |store: &PartialStore| {
+    let aside = |store: &LocalPartial| {
         store.prepare().unwrap();
         set_aside(&store.places).unwrap();
     };
     kill_after(old, aside, After::Resumed);
-    let placed = |store: &PartialStore| {
+    let placed = |store: &LocalPartial| {
         aside(store);
         place(&store.places).unwrap();
     };
     kill_after(old, placed, After::Published);
-    let removed = |store: &PartialStore| {
+    let removed = |store: &LocalPartial| {
         let mark = store.prepare().unwrap();
         set_aside(&store.places).unwrap();
         place(&store.places).unwrap();
@@ -431,11 +432,11 @@ fn a_published_store_of_another_job_does_not_count_as_done() {
     let place = Place::new();
     let store = place.finished(Existing::Keep);
     store.prepare().unwrap();
-    commit::place(&store.places).unwrap();
+    super::commit::place(&store.places).unwrap();
     kill(store);
     let mut other = header();
     other.options.clear();
-    let start = PartialStore::create(&place.destination(), Existing::Keep, &other, Unfinished::Refuse);
+    let start = LocalPartial::create(&place.destination(), Existing::Keep, &other, Unfinished::Refuse);
     assert_conflict(start, "already exists", "--overwrite");
     place.assert_new_alone();
 }
@@ -452,7 +453,7 @@ fn a_partial_store_that_was_removed_is_begun_anew() {
 fn a_folder_that_cannot_be_written_to_is_named() {
     // sysfs takes no files, not even root's
     let start =
-        PartialStore::create(Path::new("/sys/kernel/a.zarr"), Existing::Keep, &header(), Unfinished::Refuse);
+        LocalPartial::create(Path::new("/sys/kernel/a.zarr"), Existing::Keep, &header(), Unfinished::Refuse);
     let error = start.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unwritable, "{error}");
     assert!(error.to_string().contains("/sys/kernel/a.zarr.partial.journal"), "{error}");
@@ -464,14 +465,14 @@ fn a_link_to_a_store_is_not_replaced_even_with_a_slash_behind_it() {
     let place = Place::with_old_store();
     std::os::unix::fs::symlink(place.destination(), place.path("link")).unwrap();
     let slash = place.path("link/");
-    let start = PartialStore::create(&slash, Existing::Replace, &header(), Unfinished::Refuse);
+    let start = LocalPartial::create(&slash, Existing::Replace, &header(), Unfinished::Refuse);
     assert_conflict(start, "is not a directory", "remove it yourself");
     place.assert_old();
 }
 
 #[test]
 fn a_mount_point_is_no_destination() {
-    let start = PartialStore::create(Path::new("/proc"), Existing::Replace, &header(), Unfinished::Refuse);
+    let start = LocalPartial::create(Path::new("/proc"), Existing::Replace, &header(), Unfinished::Refuse);
     let error = start.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Usage, "{error}");
     assert!(error.to_string().contains("/proc is a mount point"), "{error}");

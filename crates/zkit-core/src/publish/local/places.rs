@@ -8,18 +8,10 @@ use std::time::UNIX_EPOCH;
 
 use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags};
 
+use super::super::start::Existing;
 use crate::engine::Identity;
 use crate::error::{Error, ErrorKind, Result};
 use crate::store::write_error;
-
-/// What happens to a store that is already at the destination.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Existing {
-    /// It stays, and the run is refused.
-    Keep,
-    /// It is exchanged for the new one, and then removed.
-    Replace,
-}
 
 /// A destination and what zkit puts beside it while it builds.
 #[derive(Debug, Clone)]
@@ -36,7 +28,7 @@ pub(super) struct Places {
 }
 
 /// Returns whether an earlier run left something beside a destination.
-pub fn has_traces(destination: &Path) -> bool {
+pub(in super::super) fn has_traces(destination: &Path) -> bool {
     Places::of(destination).is_ok_and(|places| places.journal.exists())
 }
 
@@ -147,8 +139,8 @@ fn check_free(destination: &Path, existing: Existing) -> Result<()> {
     let Ok(metadata) = std::fs::symlink_metadata(destination) else { return Ok(()) };
     match existing {
         Existing::Keep => Err(occupied(destination)),
-        Existing::Replace if metadata.is_dir() => check_store(destination),
-        Existing::Replace => {
+        Existing::Replace | Existing::Unpublish if metadata.is_dir() => check_store(destination),
+        Existing::Replace | Existing::Unpublish => {
             let message = format!("the destination {} is not a directory", destination.display());
             Err(Error::new(ErrorKind::Conflict, message)
                 .with_hint("remove it yourself, or name another destination"))

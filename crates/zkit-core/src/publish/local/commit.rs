@@ -6,13 +6,14 @@ use std::sync::atomic::Ordering;
 use rustix::fs::{CWD, RenameFlags};
 use rustix::io::Errno;
 
-use super::partial::PartialStore;
-use super::places::{Existing, Places, identity, in_the_way, metadata, occupied};
+use super::super::start::Existing;
+use super::partial::LocalPartial;
+use super::places::{Places, identity, in_the_way, metadata, occupied};
 use crate::engine::{Identity, Publishing};
 use crate::error::{Error, ErrorKind, Result};
 use crate::store::write_error;
 
-impl PartialStore {
+impl LocalPartial {
     /// Syncs everything and puts the store at its destination, all at once.
     ///
     /// After an error the store and its journal stay, and a later run goes on with them.
@@ -43,7 +44,7 @@ impl PartialStore {
             Error::new(ErrorKind::Unwritable, message)
         })?;
         let replaced = match self.existing {
-            Existing::Replace => identity(&places.destination)?,
+            Existing::Replace | Existing::Unpublish => identity(&places.destination)?,
             Existing::Keep => None,
         };
         let mark = Publishing { partial, replaced };

@@ -1,0 +1,260 @@
+//! A journal in an object store: its header is one object, and records follow in segments of their own.
+//!
+//! Objects cannot be appended to, so records are gathered and written a few seconds at a time. A segment is written
+//! once everything that was on its way when it was begun has arrived: what a segment names is there.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+use super::header::Header;
+use super::record::{Entry, ObjectDigest, RECORD_BYTES, Record};
+use crate::error::{Error, ErrorKind, Result};
+use crate::grid::ChunkSet;
+use crate::store::{Conditional, RemoteStore, RemoteWriter};
+
+const HEADER_KEY: &str = "header";
+const SEGMENTS: &str = "records";
+/// A segment is begun after this time, or with so many bytes of records.
+const SEGMENT_AFTER: Duration = Duration::from_secs(3);
+const SEGMENT_BYTES: usize = 1 << 20;
+/// A header of more bytes is none of ours.
+const HEADER_LIMIT: u64 = 1 << 30;
+/// Segments that are read at once.
+const READ_AT_ONCE: usize = 64;
+/// Of so many objects one is read back before a run goes on: objects appear whole, so the others are listed only.
+const SAMPLE_ONE_IN: u64 = 100;
+
+/// A journal that this run alone writes; safe to share between threads. The lock is another object's affair.
+#[derive(Debug)]
+pub struct ObjectJournal {
+    writer: RemoteWriter,
+    /// Of the header: ties records to it.
+    seed: u64,
+    arrays: usize,
+    /// Records that a segment holds by now.
+    records: Arc<AtomicU64>,
+    current: Mutex<Current>,
+    /// After a failed write nothing is recorded any more: which object is missing is not known.
+    failed: Arc<AtomicBool>,
+    /// Sets the segments of one run apart from those of another.
+    run: String,
+}
+
+#[derive(Debug)]
+struct Current {
+    segment: Arc<Segment>,
+    begun: Instant,
+    number: u64,
+}
+
+/// Records that are gathered, and written when nobody holds them any more: neither the journal nor an object on its way.
+#[derive(Debug)]
+pub(in crate::engine) struct Segment {
+    key: String,
+    entries: Mutex<Vec<u8>>,
+    writer: RemoteWriter,
+    records: Arc<AtomicU64>,
+    failed: Arc<AtomicBool>,
+    /// The next one waits for this one: it may hold records of objects that this one waits for.
+    next: Mutex<Option<Arc<Segment>>>,
+}
+
+impl Segment {
+    /// Says that an object which the segment waits for did not arrive.
+    pub(in crate::engine) fn fail(&self) {
+        self.failed.store(true, Ordering::Release);
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        let entries = std::mem::take(self.entries.get_mut().unwrap_or_else(PoisonError::into_inner));
+        if entries.is_empty() || self.failed.load(Ordering::Acquire) {
+            return;
+        }
+        let (records, count) = (Arc::clone(&self.records), (entries.len() / RECORD_BYTES) as u64);
+        self.writer.start_small_put(std::mem::take(&mut self.key), entries.into(), move |arrived| {
+            if arrived {
+                records.fetch_add(count, Ordering::Relaxed);
+            }
+        });
+    }
+}
+
+/// What a journal in an object store held when it was opened.
+#[derive(Debug)]
+pub struct ObjectContents {
+    /// What the run was asked.
+    pub header: Header,
+    /// The chunks that have an object, for each array; not checked yet.
+    pub objects: Vec<ChunkSet>,
+    /// The chunks that need none, as all of them is fill.
+    pub left_out: Vec<ChunkSet>,
+    /// A fair part of the records of objects, by array and chunk: to be compared with what is there.
+    pub sample: BTreeMap<(u32, u64), ObjectDigest>,
+    /// How many records there are.
+    pub records: u64,
+}
+
+impl ObjectContents {
+    /// Adds an entry; of one chunk the last one counts.
+    fn add(&mut self, entry: Entry) {
+        let Entry::Done(record) = entry else { return };
+        let at = record.array as usize;
+        let (Some(objects), Some(left_out)) = (self.objects.get_mut(at), self.left_out.get_mut(at)) else {
+            return;
+        };
+        self.records += 1;
+        let Some(digest) = record.object else {
+            left_out.insert(record.chunk);
+            return;
+        };
+        objects.insert(record.chunk);
+        if xxhash_rust::xxh3::xxh3_64(&record.chunk.to_le_bytes()).is_multiple_of(SAMPLE_ONE_IN) {
+            self.sample.insert((record.array, record.chunk), digest);
+        }
+    }
+}
+
+impl ObjectJournal {
+    /// Writes the header of a new journal below `store`'s prefix.
+    ///
+    /// Errors: `Conflict` if there is one; `Unwritable`.
+    pub fn create(store: &RemoteStore, header: &Header, run: &str) -> Result<Self> {
+        let line = Bytes::from(header.to_line());
+        match store.create_blocking(HEADER_KEY, line)? {
+            Conditional::Written(_) => Ok(Self::over(store, header, 0, run)),
+            Conditional::Refused => {
+                let message = format!("another run is writing {} at this moment", store.place());
+                Err(Error::new(ErrorKind::Conflict, message)
+                    .with_hint("wait for it, or name another destination"))
+            }
+        }
+    }
+
+    /// Reads a journal, or returns `None` if there is none.
+    ///
+    /// Cost: one listing, and a request a segment. Errors: `Unsupported` for another version, `Corrupt` for a damaged
+    /// header.
+    pub fn read(store: &RemoteStore) -> Result<Option<ObjectContents>> {
+        let Some(line) = store.get_blocking(HEADER_KEY, HEADER_LIMIT)? else { return Ok(None) };
+        let line = line.strip_suffix(b"\n").unwrap_or(&line);
+        let header = Header::parse_line(line, store.place())?;
+        let seed = header.hash();
+        let mut keys: Vec<String> =
+            store.children(SEGMENTS)?.into_iter().map(|child| format!("{SEGMENTS}/{}", child.name)).collect();
+        keys.sort_unstable();
+        let none = vec![ChunkSet::default(); header.arrays.len()];
+        let (objects, left_out) = (none.clone(), none);
+        let mut contents = ObjectContents { header, objects, left_out, sample: BTreeMap::new(), records: 0 };
+        for keys in keys.chunks(READ_AT_ONCE) {
+            for segment in store.get_many(keys, HEADER_LIMIT) {
+                let Some(segment) = segment? else { continue };
+                let (entries, _) = segment.as_chunks::<RECORD_BYTES>();
+                entries
+                    .iter()
+                    .filter_map(|entry| Entry::parse(entry, seed))
+                    .for_each(|entry| contents.add(entry));
+            }
+        }
+        Ok(Some(contents))
+    }
+
+    /// Returns the journal of a run that goes on with another's.
+    pub fn resume(store: &RemoteStore, contents: &ObjectContents, run: &str) -> Self {
+        Self::over(store, &contents.header, contents.records, run)
+    }
+
+    fn over(store: &RemoteStore, header: &Header, records: u64, run: &str) -> Self {
+        let writer = RemoteWriter::new(store.clone(), u64::MAX);
+        let (records, failed) = (Arc::new(AtomicU64::new(records)), Arc::default());
+        let segment = Arc::new(Segment {
+            key: segment_key(run, 0),
+            entries: Mutex::default(),
+            writer: writer.clone(),
+            records: Arc::clone(&records),
+            failed: Arc::clone(&failed),
+            next: Mutex::default(),
+        });
+        Self {
+            writer,
+            seed: header.hash(),
+            arrays: header.arrays.len(),
+            records,
+            current: Mutex::new(Current { segment, begun: Instant::now(), number: 0 }),
+            failed,
+            run: run.to_owned(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Current> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns what an object that is about to be sent holds until it has arrived.
+    pub(in crate::engine) fn token(&self) -> Arc<Segment> {
+        Arc::clone(&self.lock().segment)
+    }
+
+    /// Adds what is done; of objects that are on their way their tokens must have been taken before.
+    pub(in crate::engine) fn append(&self, records: &[Record]) {
+        let mut current = self.lock();
+        let full = {
+            let mut entries = current.segment.entries.lock().unwrap_or_else(PoisonError::into_inner);
+            for record in records {
+                Entry::Done(*record).write(self.seed, &mut entries);
+            }
+            entries.len() >= SEGMENT_BYTES
+        };
+        if full || current.begun.elapsed() >= SEGMENT_AFTER {
+            self.turn(&mut current);
+        }
+    }
+
+    /// Begins a new segment if the present one is old; for runs in which nothing is recorded for long.
+    pub fn tick(&self) {
+        let mut current = self.lock();
+        if current.begun.elapsed() >= SEGMENT_AFTER {
+            self.turn(&mut current);
+        }
+    }
+
+    fn turn(&self, current: &mut Current) {
+        current.number += 1;
+        let next = Arc::new(Segment {
+            key: segment_key(&self.run, current.number),
+            entries: Mutex::default(),
+            writer: self.writer.clone(),
+            records: Arc::clone(&self.records),
+            failed: Arc::clone(&self.failed),
+            next: Mutex::default(),
+        });
+        *current.segment.next.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&next));
+        current.segment = next;
+        current.begun = Instant::now();
+    }
+
+    /// Writes what was gathered, and waits for it; to be called when no object is on its way any more.
+    pub fn flush(&self, most: Duration) {
+        self.turn(&mut self.lock());
+        self.writer.settle(most);
+    }
+
+    /// Returns how many records are written, those of earlier runs included.
+    pub fn records(&self) -> u64 {
+        self.records.load(Ordering::Relaxed)
+    }
+
+    /// Returns how many arrays the header names.
+    pub fn arrays(&self) -> usize {
+        self.arrays
+    }
+}
+
+fn segment_key(run: &str, number: u64) -> String {
+    format!("{SEGMENTS}/{run}-{number:08}")
+}

@@ -1,0 +1,302 @@
+//! The lock of a destination in an object store: one object that its owner rewrites every few seconds.
+//!
+//! Clocks of machines differ, so none is compared: whoever finds the lock of another run watches it for as long as an owner
+//! may stay silent, and takes it over, by a conditional write, only if it did not change. An owner that could not rewrite it
+//! in time begins no further write until it has.
+
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher as _, Hasher as _};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime};
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::cancel::Cancel;
+use crate::error::{Error, ErrorKind, Result};
+use crate::store::{Conditional, RemoteStore, RemoteWriter, Version};
+
+pub(super) const LOCK_KEY: &str = "lock";
+/// How often the owner rewrites the lock.
+const BEAT: Duration = Duration::from_secs(5);
+/// An owner that was silent for so long is dead.
+const SILENCE: Duration = Duration::from_secs(30);
+/// An owner begins no write so long after it last rewrote the lock: those on their way have the rest to arrive.
+const TRUST: Duration = Duration::from_secs(15);
+/// How often the lock of another run is looked at.
+const LOOK: Duration = Duration::from_secs(2);
+/// How long the owner waits after a rewrite that failed.
+const AGAIN: Duration = Duration::from_secs(1);
+/// A lock is a few hundred bytes.
+const LOCK_BYTES_MOST: u64 = 64 << 10;
+
+/// Who holds a lock: its text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Owner {
+    /// What tells one run from all others.
+    run: String,
+    /// The machine since it was started, and the namespace of its process numbers; empty where it is not known.
+    machine: String,
+    /// The process, and when it was started, in the kernel's own unit.
+    process: u32,
+    started: u64,
+    /// Grows with every rewrite.
+    beat: u64,
+}
+
+impl Owner {
+    fn of_this_run(run: &str) -> Self {
+        let process = std::process::id();
+        let started = started(process).unwrap_or(0);
+        Self { run: run.to_owned(), machine: machine().unwrap_or_default(), process, started, beat: 0 }
+    }
+
+    fn to_bytes(&self) -> Bytes {
+        serde_json::to_vec(self).expect("strings and numbers are always JSON").into()
+    }
+
+    /// Returns whether the owner is a process of this machine that has ended: then nobody has to wait for its silence.
+    fn has_ended(&self) -> bool {
+        let here = machine().is_some_and(|machine| machine == self.machine);
+        here && self.started != 0 && started(self.process) != Some(self.started)
+    }
+}
+
+/// Returns what tells this machine, since it was started, from others, and its containers from each other.
+fn machine() -> Option<String> {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let processes = std::fs::read_link("/proc/self/ns/pid").ok()?;
+    Some(format!("{} {}", boot.trim(), processes.display()))
+}
+
+/// Returns when a process was started, in clock ticks since the machine was; `None` if there is none of this number.
+fn started(process: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // the name of the program may hold spaces and brackets; fields are counted from behind it
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_ascii_whitespace();
+    // a process that was killed and not yet waited for has ended
+    if matches!(fields.next()?, "Z" | "X") {
+        return None;
+    }
+    fields.nth(18)?.parse().ok()
+}
+
+/// Returns a name that no other run has; names of later runs sort behind those of earlier ones.
+pub(super) fn new_run() -> String {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let random = || RandomState::new().build_hasher().finish();
+    format!("{:013}-{:016x}{:016x}", now.as_millis(), random(), random())
+}
+
+/// A lock that this run holds, and a thread that keeps it.
+#[derive(Debug)]
+pub(super) struct Lock {
+    shared: Arc<Shared>,
+    keeper: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    store: RemoteStore,
+    held: Mutex<Held>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct Held {
+    owner: Owner,
+    version: Version,
+    lost: bool,
+    released: bool,
+}
+
+impl Lock {
+    /// Takes the lock below `store`'s prefix, that of a dead run too; `waits` is called before another's is watched.
+    ///
+    /// Errors: `Conflict` if another run holds it; `Cancelled`.
+    pub(super) fn acquire(store: &RemoteStore, run: &str, cancel: &Cancel, waits: &dyn Fn()) -> Result<Self> {
+        let owner = Owner::of_this_run(run);
+        loop {
+            cancel.check()?;
+            if let Conditional::Written(version) = store.create_blocking(LOCK_KEY, owner.to_bytes())? {
+                return Ok(Self::held(store, owner, version));
+            }
+            let Some((found, version)) = store.get_version_blocking(LOCK_KEY, LOCK_BYTES_MOST)? else {
+                continue;
+            };
+            let other: Owner = serde_json::from_slice(&found).map_err(|error| {
+                let message =
+                    format!("`{LOCK_KEY}` in {} is in the way, and was not left by zkit", store.place());
+                Error::new(ErrorKind::Conflict, message)
+                    .with_source(error)
+                    .with_hint("remove it yourself, or name another destination")
+            })?;
+            if !other.has_ended() {
+                waits();
+                watch(store, &version, cancel)?;
+            }
+            if let Conditional::Written(version) =
+                store.update_blocking(LOCK_KEY, owner.to_bytes(), &version)?
+            {
+                return Ok(Self::held(store, owner, version));
+            }
+        }
+    }
+
+    fn held(store: &RemoteStore, owner: Owner, version: Version) -> Self {
+        // it must be kept, and given back, although the run is being cancelled
+        let shared = Shared {
+            store: store.uncancelled(),
+            held: Mutex::new(Held { owner, version, lost: false, released: false }),
+            changed: Condvar::new(),
+        };
+        Self { shared: Arc::new(shared), keeper: None }
+    }
+
+    /// Keeps the lock from now on, and lets `writer` begin writes only while it is held; `tick` is called now and then.
+    pub(super) fn keep(&mut self, writer: RemoteWriter, tick: impl Fn() + Send + 'static) {
+        let shared = Arc::clone(&self.shared);
+        writer.allow_until(Instant::now() + TRUST);
+        self.keeper = Some(std::thread::spawn(move || shared.keep(&writer, &tick)));
+    }
+
+    /// Rewrites the lock: fails if it is another's by now.
+    pub(super) fn confirm(&self) -> Result<()> {
+        self.shared.beat()
+    }
+
+    /// Gives the lock back; errors leave it to be found dead.
+    pub(super) fn release(&mut self) {
+        self.shared.lock().released = true;
+        self.shared.changed.notify_all();
+        if let Some(keeper) = self.keeper.take() {
+            let _ = keeper.join();
+        }
+        if !self.shared.lock().lost {
+            let _ = self.shared.store.remove_blocking(vec![LOCK_KEY.to_owned()]);
+        }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        if !self.shared.lock().released {
+            self.release();
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Rewrites the lock once.
+    fn beat(&self) -> Result<()> {
+        let mut held = self.lock();
+        let lost = || {
+            let message =
+                format!("another run took over what this one writes: the lock in {}", self.store.place());
+            Error::new(ErrorKind::Conflict, message)
+                .with_hint("look at what the other run made, then decide which one goes on")
+        };
+        if held.lost {
+            return Err(lost());
+        }
+        let mut owner = held.owner.clone();
+        owner.beat += 1;
+        match self.store.update_blocking(LOCK_KEY, owner.to_bytes(), &held.version)? {
+            Conditional::Written(version) => {
+                (held.owner, held.version) = (owner, version);
+                Ok(())
+            }
+            Conditional::Refused => {
+                held.lost = true;
+                Err(lost())
+            }
+        }
+    }
+
+    fn keep(&self, writer: &RemoteWriter, tick: &dyn Fn()) {
+        let mut pause = BEAT;
+        loop {
+            let held = self.lock();
+            let (held, _) = self
+                .changed
+                .wait_timeout_while(held, pause, |held| !held.released)
+                .unwrap_or_else(PoisonError::into_inner);
+            if held.released {
+                return;
+            }
+            drop(held);
+            tick();
+            let begun = Instant::now();
+            match self.beat() {
+                Ok(()) => {
+                    writer.allow_until(begun + TRUST);
+                    pause = BEAT;
+                }
+                Err(error) if error.kind() == ErrorKind::Conflict => return writer.fail(error),
+                // writes wait until the lock is known to be ours again; the watchdog ends a run in which it never is
+                Err(_) => pause = AGAIN,
+            }
+        }
+    }
+}
+
+/// Returns once the lock did not change for as long as its owner may be silent.
+fn watch(store: &RemoteStore, version: &Version, cancel: &Cancel) -> Result<()> {
+    let begun = Instant::now();
+    while begun.elapsed() < SILENCE {
+        let looked = Instant::now();
+        while looked.elapsed() < LOOK {
+            cancel.check()?;
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        match store.get_version_blocking(LOCK_KEY, LOCK_BYTES_MOST)? {
+            Some((_, now)) if now == *version => {}
+            None => return Ok(()),
+            Some(_) => {
+                let message = format!(
+                    "another run is writing here at this moment: it keeps the lock in {}",
+                    store.place()
+                );
+                return Err(Error::new(ErrorKind::Conflict, message)
+                    .with_hint("wait for it, or name another destination"));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_of_this_machine_is_known_to_live_or_to_have_ended() {
+        let mut owner = Owner::of_this_run(&new_run());
+        assert!(!owner.has_ended(), "this process runs");
+        owner.started += 1;
+        assert!(owner.has_ended(), "the number was used again");
+        owner.machine = "another".to_owned();
+        assert!(!owner.has_ended(), "nobody knows of other machines");
+        let mut child = std::process::Command::new("sleep").arg("100").spawn().unwrap();
+        let owner =
+            Owner { process: child.id(), started: started(child.id()).unwrap(), ..Owner::of_this_run("x") };
+        assert!(!owner.has_ended());
+        child.kill().unwrap();
+        while started(child.id()).is_some() {
+            std::thread::yield_now();
+        }
+        assert!(owner.has_ended(), "killed, though nobody waited for it");
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn names_of_runs_differ() {
+        assert_ne!(new_run(), new_run());
+    }
+}

@@ -1,0 +1,275 @@
+//! Beginning a store in a bucket, or going on with what a run that died has left.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::super::partial::Destination;
+use super::super::start::{Existing, Start, Unfinished};
+use super::commit::{Publishing, clear_journal};
+use super::lock::{Lock, new_run};
+use super::partial::RemotePartial;
+use crate::engine::{Header, ObjectContents, ObjectJournal};
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::Event;
+use crate::grid::ChunkSet;
+use crate::store::{RemoteStore, RemoteWriter, StoreOptions};
+
+/// The objects beside a destination.
+pub(super) const HEADER_KEY: &str = "header";
+pub(super) const PUBLISHING_KEY: &str = "publishing";
+/// While it is there, a store that is to be replaced is being removed.
+const CLEARING_KEY: &str = "clearing";
+
+const BESIDE: &str = ".partial.journal";
+/// Documents by one of which readers open a store.
+const ROOT_DOCUMENTS: [&str; 4] = ["zarr.json", ".zgroup", ".zarray", ".zmetadata"];
+/// Root documents and marks are read up to this size.
+const DOCUMENT_BYTES_MOST: u64 = 256 << 20;
+
+/// Returns whether a store is at a destination: something that readers open.
+pub(in super::super) fn exists(store: &RemoteStore) -> Result<bool> {
+    let keys: Vec<String> = ROOT_DOCUMENTS.iter().map(|&key| key.to_owned()).collect();
+    for found in store.get_many(&keys, DOCUMENT_BYTES_MOST) {
+        if found?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Returns whether an earlier run left something beside a destination.
+pub(in super::super) fn has_traces(store: &RemoteStore) -> Result<bool> {
+    Ok(store.sibling(BESIDE)?.get_blocking(HEADER_KEY, DOCUMENT_BYTES_MOST)?.is_some())
+}
+
+/// What a run that died left beside a destination.
+enum Found {
+    /// Nothing of ours.
+    Nothing,
+    /// A journal that nobody can read: it says only that the objects are ours.
+    Damaged,
+    /// A store that is not published yet.
+    Unfinished(ObjectContents),
+    /// The leftovers of a published store, cleared by now.
+    Published(Header),
+}
+
+/// What a run works with before it is known what it begins with.
+struct Place {
+    destination: RemoteStore,
+    beside: RemoteStore,
+    run: String,
+    lock: Lock,
+}
+
+impl RemotePartial {
+    /// Takes the lock of a destination and begins its journal, or goes on with that of a run that died.
+    ///
+    /// Errors: `Unsupported` for web servers; `Conflict` if the destination exists, another run builds it, an unfinished
+    /// store is to be refused or is of another job; `Usage` for a whole bucket; `Unwritable`.
+    pub fn create(
+        destination: &Destination<'_>,
+        existing: Existing,
+        header: &Header,
+        unfinished: Unfinished,
+    ) -> Result<Start<Self>> {
+        let store = open(destination.url, destination.options)?;
+        let beside = store.sibling(BESIDE)?;
+        if beside.get_blocking(HEADER_KEY, DOCUMENT_BYTES_MOST)?.is_none() {
+            // without a trace of the lock: this is found out in any case, and mostly here
+            if unfinished == Unfinished::Resume && exists(&store)? {
+                return Ok(Start::Exists);
+            }
+            check_free(&store, existing)?;
+        }
+        let run = new_run();
+        let cancel = &destination.options.cancel;
+        let waits = || {
+            destination.observer.event(Event::Warning(format!(
+                "{} is locked by another run: watching for half a minute whether it still lives",
+                store.place()
+            )));
+        };
+        let lock = Lock::acquire(&beside, &run, cancel, &waits)?;
+        let place = Place { destination: store, beside, run, lock };
+        let found = look(&place, unfinished)?;
+        let ours = match found {
+            Found::Published(was) => {
+                if unfinished != Unfinished::Discard && was.difference(header).is_none() {
+                    return Ok(Start::AlreadyPublished);
+                }
+                false
+            }
+            Found::Unfinished(left) if left.records > 0 => match unfinished {
+                Unfinished::Refuse => return Err(unfinished_error(&place)),
+                Unfinished::Resume => return resume(place, destination, left, header),
+                Unfinished::Discard => true,
+            },
+            Found::Unfinished(_) | Found::Damaged => true,
+            Found::Nothing => false,
+        };
+        if ours {
+            place.destination.remove_all_blocking()?;
+        }
+        clear_journal(&place.beside)?;
+        if unfinished == Unfinished::Resume && exists(&place.destination)? {
+            return Ok(Start::Exists);
+        }
+        begin(place, destination, existing, header)
+    }
+}
+
+/// Opens a destination.
+pub(in super::super) fn open(url: &crate::location::StoreUrl, options: &StoreOptions) -> Result<RemoteStore> {
+    let store = RemoteStore::open(url, options)?;
+    if !store.is_writable() {
+        let message = format!("could not write to {url}: web servers take no stores");
+        return Err(Error::new(ErrorKind::Unsupported, message)
+            .with_hint("name a local directory, or a bucket: s3://, gs:// or az://"));
+    }
+    Ok(store)
+}
+
+/// Reads what an earlier run left, and ends what it had begun: a publication, or the removal of a replaced store.
+fn look(place: &Place, unfinished: Unfinished) -> Result<Found> {
+    let left = match ObjectJournal::read(&place.beside) {
+        Ok(Some(left)) => left,
+        // killed before it made anything
+        Ok(None) => return Ok(Found::Nothing),
+        Err(error) => {
+            let damaged = matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Unsupported);
+            // a published store is not ours to remove
+            return match damaged && unfinished == Unfinished::Discard && !exists(&place.destination)? {
+                true => Ok(Found::Damaged),
+                false => Err(error),
+            };
+        }
+    };
+    if place.beside.get_blocking(CLEARING_KEY, DOCUMENT_BYTES_MOST)?.is_some() {
+        clear_replaced(place)?;
+        return Ok(Found::Unfinished(left));
+    }
+    let Some(mark) = place.beside.get_blocking(PUBLISHING_KEY, DOCUMENT_BYTES_MOST)? else {
+        return Ok(Found::Unfinished(left));
+    };
+    let Ok(mark) = serde_json::from_slice::<Publishing>(&mark) else { return Ok(Found::Unfinished(left)) };
+    let last = match mark.keys.last() {
+        Some(key) => place.destination.get_blocking(key, DOCUMENT_BYTES_MOST)?,
+        None => None,
+    };
+    if last.is_some_and(|last| xxh3_64(&last) == mark.last_xxh3) {
+        clear_journal(&place.beside)?;
+        return Ok(Found::Published(left.header));
+    }
+    // no metadata stands before its chunks are known to be there
+    place.destination.remove_blocking(mark.keys.into_iter().rev().collect())?;
+    place.beside.remove_blocking(vec![PUBLISHING_KEY.to_owned()])?;
+    Ok(Found::Unfinished(left))
+}
+
+fn resume(
+    place: Place,
+    destination: &Destination<'_>,
+    left: ObjectContents,
+    header: &Header,
+) -> Result<Start<RemotePartial>> {
+    if let Some(difference) = left.header.difference(header) {
+        let message = format!("could not go on with {}: {difference}", place.destination.place());
+        let hint = match difference.starts_with("the objects of") {
+            true => "pass --restart to begin anew, or --source-check metadata if what is done still holds",
+            false => "pass --restart to begin anew, or ask for the same as before",
+        };
+        return Err(Error::new(ErrorKind::Conflict, message).with_hint(hint));
+    }
+    let journal = ObjectJournal::resume(&place.beside.uncancelled(), &left, &place.run);
+    Ok(build(place, destination, left.header.clone(), Some(left), journal))
+}
+
+fn begin(
+    place: Place,
+    destination: &Destination<'_>,
+    existing: Existing,
+    header: &Header,
+) -> Result<Start<RemotePartial>> {
+    let replaces = exists(&place.destination)?;
+    check_free(&place.destination, existing)?;
+    if replaces {
+        place.beside.put_blocking(CLEARING_KEY, place.run.clone().into())?;
+    }
+    let journal = ObjectJournal::create(&place.beside.uncancelled(), header, &place.run)?;
+    if replaces {
+        clear_replaced(&place)?;
+    }
+    Ok(build(place, destination, header.clone(), None, journal))
+}
+
+fn build(
+    mut place: Place,
+    destination: &Destination<'_>,
+    header: Header,
+    left: Option<ObjectContents>,
+    journal: ObjectJournal,
+) -> Start<RemotePartial> {
+    let writer = RemoteWriter::new(place.destination.clone(), destination.upload_bytes);
+    let journal = Arc::new(journal);
+    let ticked = Arc::clone(&journal);
+    place.lock.keep(writer.clone(), move || ticked.tick());
+    Start::Build(Box::new(RemotePartial {
+        url: destination.url.clone(),
+        store: place.destination,
+        beside: place.beside,
+        writer,
+        journal,
+        lock: place.lock,
+        done: vec![ChunkSet::default(); header.arrays.len()],
+        header,
+        left,
+        published: AtomicBool::new(false),
+    }))
+}
+
+/// Removes the store that is replaced: the root's metadata first, so that it can be opened no more.
+fn clear_replaced(place: &Place) -> Result<()> {
+    let keys = ROOT_DOCUMENTS.iter().map(|&key| key.to_owned()).collect();
+    place.destination.remove_blocking(keys)?;
+    place.destination.remove_all_blocking()?;
+    place.beside.remove_blocking(vec![CLEARING_KEY.to_owned()])
+}
+
+/// Checks that the destination is free, or may be replaced.
+fn check_free(store: &RemoteStore, existing: Existing) -> Result<()> {
+    let place = store.place();
+    if exists(store)? {
+        let message = format!("the destination {place} already exists");
+        return match existing {
+            Existing::Unpublish => Ok(()),
+            Existing::Keep => Err(Error::new(ErrorKind::Conflict, message)
+                .with_hint("pass --overwrite to replace it, or name another destination")),
+            Existing::Replace => Err(Error::new(ErrorKind::Conflict, message).with_hint(
+                "an object store cannot exchange two stores: pass --unpublish-first to remove this one before the copy is begun",
+            )),
+        };
+    }
+    let mut first = None;
+    store.list_while("", &mut |object| {
+        first = Some(object.key.to_owned());
+        ControlFlow::Break(())
+    })?;
+    match first {
+        None => Ok(()),
+        Some(key) => {
+            let message = format!("`{key}` below {place} is in the way, and was not left by zkit");
+            Err(Error::new(ErrorKind::Conflict, message)
+                .with_hint("remove what is there yourself, or name another destination"))
+        }
+    }
+}
+
+fn unfinished_error(place: &Place) -> Error {
+    let message = format!("an earlier run to {} did not end", place.destination.place());
+    Error::new(ErrorKind::Conflict, message)
+        .with_hint("pass --resume to go on with it, or --restart to begin anew")
+}
