@@ -8,6 +8,7 @@
 A rule fits a request by `method` and by `path` (a regular expression), at most `times` times; the first that fits acts:
   {"status": 503}        answer so without asking upstream          {"drop": True}       close without an answer
   {"truncate": 100}      the right length, but 100 bytes of body    {"flip": 40}         flip one bit of byte 40
+  {"lost": True}         ask upstream, then close without an answer: the request took effect
   {"delay": 0.5}         wait first; may be added to any rule
 """
 
@@ -35,6 +36,7 @@ class FaultProxy:
         self.rules, self.requests = [], []
         self._hits, self._lock = {}, threading.Lock()
         self._arrived, self._arrival = [], threading.Condition()
+        self.seen = []
         proxy = self
 
         class Handler(_Handler):
@@ -54,6 +56,7 @@ class FaultProxy:
 
     def reset(self, *rules):
         self.rules, self.requests, self._hits, self._arrived = list(rules), [], {}, []
+        self.seen = []
 
     def wait_for(self, pattern, seconds):
         """Returns once a request whose path fits `pattern` has arrived, answered or not."""
@@ -61,15 +64,20 @@ class FaultProxy:
             fits = self._arrival.wait_for(lambda: any(re.search(pattern, path) for path in self._arrived), seconds)
         assert fits, f"no request for {pattern} within {seconds} s"
 
-    def arrived(self, path):
+    def arrived(self, method, path):
         with self._arrival:
             self._arrived.append(path)
+            self.seen.append((method, path))
             self._arrival.notify_all()
+
+    @staticmethod
+    def rule_fits(rule, method, path):
+        return rule.get("method", method) == method and bool(re.search(rule.get("path", ""), path))
 
     def rule_for(self, method, path):
         with self._lock:
             for number, rule in enumerate(self.rules):
-                if rule.get("method", method) != method or not re.search(rule.get("path", ""), path):
+                if not self.rule_fits(rule, method, path):
                     continue
                 self._hits[number] = self._hits.get(number, 0) + 1
                 if self._hits[number] <= rule.get("times", 1 << 60):
@@ -85,7 +93,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         pass
 
     def handle_any(self):
-        self.owner.arrived(self.path)
+        self.owner.arrived(self.command, self.path)
         rule = self.owner.rule_for(self.command, self.path)
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         time.sleep(rule.get("delay", 0))
@@ -98,6 +106,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         else:
             status, headers, answer = self.ask_upstream(body)
         self.owner.requests.append((self.command, self.path, status))
+        if rule.get("lost"):
+            self.close_connection = True
+            return
         if "flip" in rule and answer:
             at = rule["flip"] % len(answer)
             answer = answer[:at] + bytes([answer[at] ^ 1]) + answer[at + 1 :]

@@ -1,17 +1,15 @@
 """s3:// against a real server: the same answers as from disk, and absent kept apart from unreadable."""
 
-import pathlib
 import signal
 import subprocess
-import sys
 
 import pytest
 
+import bucket
 import copies
 from conftest import FIXTURES, MANIFEST
 from faultproxy import FaultProxy
 
-BUCKET, SECRET = "weather", "s3cr3t/do+not+print"
 STORES = (
     "ostia_sst.zarr",
     "cmems_ocean.zarr",
@@ -24,34 +22,10 @@ STORES = (
 @pytest.fixture(scope="module")
 def server():
     """The port of an S3 server that holds some fixtures."""
-    script = pathlib.Path(__file__).with_name("s3_server.py")
-    process = subprocess.Popen(
-        [sys.executable, script, "0", BUCKET], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    )
-    try:
-        port = int(process.stdout.readline())
-        upload(port)
+    with bucket.served() as port:
+        for name in STORES:
+            bucket.Bucket(port).upload(FIXTURES / name, f"a/{name}")
         yield port
-    finally:
-        process.terminate()
-        process.wait()
-
-
-def upload(port):
-    import boto3
-    from botocore.config import Config
-
-    client = boto3.client(
-        "s3",
-        endpoint_url=f"http://127.0.0.1:{port}",
-        region_name="us-east-1",
-        aws_access_key_id="t",
-        aws_secret_access_key=SECRET,
-        config=Config(proxies={}),
-    )
-    for name in STORES:
-        for file in (p for p in (FIXTURES / name).rglob("*") if p.is_file()):
-            client.put_object(Bucket=BUCKET, Key=f"a/{file.relative_to(FIXTURES).as_posix()}", Body=file.read_bytes())
 
 
 @pytest.fixture(scope="module")
@@ -64,24 +38,18 @@ def proxy(server):
 def s3(zkit, proxy):
     """Runs zkit with the server's endpoint and credentials in the variables that the AWS tools read."""
     proxy.reset()
-    environment = {
-        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{proxy.port}",
-        "AWS_ACCESS_KEY_ID": "t",
-        "AWS_SECRET_ACCESS_KEY": SECRET,
-        "AWS_REGION": "us-east-1",
-        "AWS_ALLOW_HTTP": "true",
-    }
+    environment = bucket.environment(proxy.port)
 
     def run(*args, **env):
         outcome = zkit(*args, **{**environment, **env})
-        assert SECRET not in outcome.err + outcome.stdout.decode(errors="replace"), "a secret was printed"
+        assert bucket.SECRET not in outcome.err + outcome.stdout.decode(errors="replace"), "a secret was printed"
         return outcome
 
     return run
 
 
 def url(name):
-    return f"s3://{BUCKET}/a/{name}"
+    return bucket.url(f"a/{name}")
 
 
 @pytest.mark.parametrize("name", STORES)
@@ -130,14 +98,14 @@ def test_options_stand_in_for_the_environment(zkit, proxy):
     options = {
         "aws_endpoint": f"http://127.0.0.1:{proxy.port}",
         "aws_access_key_id": "t",
-        "aws_secret_access_key": SECRET,
+        "aws_secret_access_key": bucket.SECRET,
         "aws_region": "us-east-1",
         "allow_http": "true",
     }
     flags = [flag for key, value in options.items() for flag in ("--storage-option", f"{key}={value}")]
     outcome = zkit("digest", url("mixed_types.zarr"), *flags, "--format", "json")
     assert outcome.code == 0, outcome.err
-    assert SECRET not in outcome.err
+    assert bucket.SECRET not in outcome.err
 
 
 def test_an_absent_store_is_said_to_be_absent(s3):
@@ -196,13 +164,7 @@ def test_a_failed_copy_publishes_nothing(s3, proxy, tmp_path):
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_copy_that_is_stopped_publishes_nothing(zkit, proxy, tmp_path, stop):
     proxy.reset({"path": "analysed_sst/0", "delay": 1})
-    environment = zkit.environment(
-        AWS_ENDPOINT_URL=f"http://127.0.0.1:{proxy.port}",
-        AWS_ACCESS_KEY_ID="t",
-        AWS_SECRET_ACCESS_KEY=SECRET,
-        AWS_REGION="us-east-1",
-        AWS_ALLOW_HTTP="true",
-    )
+    environment = zkit.environment(**bucket.environment(proxy.port))
     process = subprocess.Popen(
         [zkit.path, "recompress", url("ostia_sst.zarr"), tmp_path / "copy.zarr"],
         env=environment,
@@ -218,6 +180,6 @@ def test_a_copy_that_is_stopped_publishes_nothing(zkit, proxy, tmp_path, stop):
 
 def test_a_wrong_key_is_named_without_the_secret(s3, proxy):
     proxy.reset({"status": 403})
-    outcome = s3("inspect", f"s3://AKIAEXAMPLE:hunter2@{BUCKET}/a/ostia_sst.zarr")
+    outcome = s3("inspect", f"s3://AKIAEXAMPLE:hunter2@{bucket.NAME}/a/ostia_sst.zarr")
     assert outcome.code in (2, 3)
     assert "hunter2" not in outcome.err

@@ -85,6 +85,14 @@ pub struct CorruptChunk {
 }
 
 impl Sink<'_> {
+    /// Returns the failure of a chunk that was on its way, which others only heard of.
+    fn take_failure(&self) -> Option<Error> {
+        match self {
+            Self::Local { .. } => None,
+            Self::Remote { writer, .. } => writer.take_failure(),
+        }
+    }
+
     /// Waits until all chunks have arrived.
     fn wait(&self) -> Result<()> {
         match self {
@@ -217,6 +225,7 @@ pub(super) fn run_units(
         corrupt: Mutex::new(Vec::new()),
         stores_left: &stores_left,
         sources: endpoints.iter().map(|endpoint| endpoint.source.place()).collect(),
+        sinks: endpoints.iter().map(|endpoint| endpoint.sink).collect(),
         failed: endpoints.iter().map(|_| AtomicBool::new(false)).collect(),
         messages: sender,
     };
@@ -282,6 +291,8 @@ pub(super) struct Run<'a> {
     pub(super) stores_left: &'a [AtomicUsize],
     /// Where each store comes from, for messages.
     pub(super) sources: Vec<String>,
+    /// Where the chunks of each store go.
+    sinks: Vec<Sink<'a>>,
     /// The stores of which something failed: the rest of their units is passed over.
     pub(super) failed: Vec<AtomicBool>,
     messages: mpsc::Sender<Message>,
@@ -314,6 +325,7 @@ impl<'a> Run<'a> {
     /// Takes note of a failure that is one store's affair: others go on. Faults of the destination, and being cancelled,
     /// are everybody's.
     pub(super) fn fail_store(&self, store: usize, error: Error) {
+        let error = self.sinks[store].take_failure().unwrap_or(error);
         let everybodys = matches!(error.kind(), ErrorKind::Cancelled | ErrorKind::Unwritable);
         if everybodys || self.failed.len() == 1 {
             return self.fail(error);

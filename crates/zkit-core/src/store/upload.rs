@@ -116,7 +116,8 @@ impl RemoteWriter {
     /// Begins to write an object, in place of any that is there, once there is room for it.
     ///
     /// `then` is called from a network thread, with whether the object has arrived; it must not block. Do not call this
-    /// from a network thread. Errors: the first failure of an earlier write; `Cancelled`.
+    /// from a network thread. Errors: `Unwritable` after the failure of an earlier write, which [`Self::take_failure`] tells;
+    /// `Cancelled`.
     pub fn start_put(
         &self,
         key: String,
@@ -126,7 +127,10 @@ impl RemoteWriter {
         let length = bytes.len() as u64;
         let mut state = self.gate.lock();
         loop {
-            self.check(&mut state)?;
+            if state.failed {
+                let message = format!("an earlier write to {} failed", self.store.place());
+                return Err(Error::new(ErrorKind::Unwritable, message));
+            }
             self.store.cancel.check()?;
             let allowed = state.allowed_until.is_none_or(|until| Instant::now() < until);
             let fits = state.puts == 0
@@ -184,7 +188,9 @@ impl RemoteWriter {
     pub fn wait(&self) -> Result<()> {
         let mut state = self.gate.lock();
         loop {
-            self.check(&mut state)?;
+            if let Some(failure) = state.failure.take() {
+                return Err(failure);
+            }
             if state.puts == 0 {
                 return Ok(());
             }
@@ -208,15 +214,9 @@ impl RemoteWriter {
         }
     }
 
-    fn check(&self, state: &mut State) -> Result<()> {
-        match (state.failed, state.failure.take()) {
-            (_, Some(error)) => Err(error),
-            (true, None) => {
-                let message = format!("an earlier write to {} failed", self.store.place());
-                Err(Error::new(ErrorKind::Unwritable, message))
-            }
-            (false, None) => Ok(()),
-        }
+    /// Returns the first failure of a write, once.
+    pub fn take_failure(&self) -> Option<Error> {
+        self.gate.lock().failure.take()
     }
 }
 

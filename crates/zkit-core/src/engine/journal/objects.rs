@@ -1,6 +1,6 @@
 //! A journal in an object store: its header is one object, and records follow in segments of their own.
 //!
-//! Objects cannot be appended to, so records are gathered and written a few seconds at a time. A segment is written
+//! Objects cannot be appended to, so records are gathered and written a second's worth at a time. A segment is written
 //! once everything that was on its way when it was begun has arrived: what a segment names is there.
 
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use crate::store::{Conditional, RemoteStore, RemoteWriter};
 const HEADER_KEY: &str = "header";
 const SEGMENTS: &str = "records";
 /// A segment is begun after this time, or with so many bytes of records.
-const SEGMENT_AFTER: Duration = Duration::from_secs(3);
+const SEGMENT_AFTER: Duration = Duration::from_secs(1);
 const SEGMENT_BYTES: usize = 1 << 20;
 /// A header of more bytes is none of ours.
 const HEADER_LIMIT: u64 = 1 << 30;
@@ -35,8 +35,9 @@ pub struct ObjectJournal {
     /// Of the header: ties records to it.
     seed: u64,
     arrays: usize,
-    /// Records that a segment holds by now.
+    /// Records that a segment holds by now, and those that were added.
     records: Arc<AtomicU64>,
+    added: AtomicU64,
     current: Mutex<Current>,
     /// After a failed write nothing is recorded any more: which object is missing is not known.
     failed: Arc<AtomicBool>,
@@ -184,6 +185,7 @@ impl ObjectJournal {
             writer,
             seed: header.hash(),
             arrays: header.arrays.len(),
+            added: AtomicU64::new(records.load(Ordering::Relaxed)),
             records,
             current: Mutex::new(Current { segment, begun: Instant::now(), number: 0 }),
             failed,
@@ -202,6 +204,7 @@ impl ObjectJournal {
 
     /// Adds what is done; of objects that are on their way their tokens must have been taken before.
     pub(in crate::engine) fn append(&self, records: &[Record]) {
+        self.added.fetch_add(records.len() as u64, Ordering::Relaxed);
         let mut current = self.lock();
         let full = {
             let mut entries = current.segment.entries.lock().unwrap_or_else(PoisonError::into_inner);
@@ -244,9 +247,18 @@ impl ObjectJournal {
         self.writer.settle(most);
     }
 
-    /// Returns how many records are written, those of earlier runs included.
+    /// Ends the journal of a store that is complete: what is gathered is written no more.
+    ///
+    /// To be called when no object is on its way any more; waits for segments that are.
+    pub fn close(&self, most: Duration) {
+        self.failed.store(true, Ordering::Release);
+        self.writer.settle(most);
+    }
+
+    /// Returns how many records there are, those of earlier runs included; after a failed write, how many are written.
     pub fn records(&self) -> u64 {
-        self.records.load(Ordering::Relaxed)
+        let counter = if self.failed.load(Ordering::Acquire) { &self.records } else { &self.added };
+        counter.load(Ordering::Relaxed)
     }
 
     /// Returns how many arrays the header names.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::lock::LOCK_KEY;
-use super::partial::RemotePartial;
+use super::partial::{RemotePartial, SETTLE};
 use super::start::{HEADER_KEY, PUBLISHING_KEY};
 use crate::error::{Error, ErrorKind, Result};
 use crate::metadata::Json;
@@ -63,6 +63,7 @@ impl RemotePartial {
             }
         }
         self.published.store(true, Ordering::Relaxed);
+        self.journal.close(SETTLE);
         clear_journal(&self.beside)
     }
 }

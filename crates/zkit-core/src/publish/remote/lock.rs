@@ -21,13 +21,13 @@ pub(super) const LOCK_KEY: &str = "lock";
 /// How often the owner rewrites the lock.
 const BEAT: Duration = Duration::from_secs(5);
 /// An owner that was silent for so long is dead.
-const SILENCE: Duration = Duration::from_secs(30);
+const SILENCE: Duration = Duration::from_secs(24);
 /// An owner begins no write so long after it last rewrote the lock: those on their way have the rest to arrive.
-const TRUST: Duration = Duration::from_secs(15);
+const TRUST: Duration = Duration::from_secs(12);
 /// How often the lock of another run is looked at.
 const LOOK: Duration = Duration::from_secs(2);
-/// How long the owner waits after a rewrite that failed.
-const AGAIN: Duration = Duration::from_secs(1);
+/// How often the owner looks whether there is something to do; so soon after a rewrite that failed it tries again.
+const TICK: Duration = Duration::from_secs(1);
 /// A lock is a few hundred bytes.
 const LOCK_BYTES_MOST: u64 = 64 << 10;
 
@@ -220,27 +220,30 @@ impl Shared {
     }
 
     fn keep(&self, writer: &RemoteWriter, tick: &dyn Fn()) {
-        let mut pause = BEAT;
+        let mut next = Instant::now() + BEAT;
         loop {
             let held = self.lock();
             let (held, _) = self
                 .changed
-                .wait_timeout_while(held, pause, |held| !held.released)
+                .wait_timeout_while(held, TICK, |held| !held.released)
                 .unwrap_or_else(PoisonError::into_inner);
             if held.released {
                 return;
             }
             drop(held);
             tick();
+            if Instant::now() < next {
+                continue;
+            }
             let begun = Instant::now();
             match self.beat() {
                 Ok(()) => {
                     writer.allow_until(begun + TRUST);
-                    pause = BEAT;
+                    next = begun + BEAT;
                 }
                 Err(error) if error.kind() == ErrorKind::Conflict => return writer.fail(error),
                 // writes wait until the lock is known to be ours again; the watchdog ends a run in which it never is
-                Err(_) => pause = AGAIN,
+                Err(_) => next = Instant::now() + TICK,
             }
         }
     }

@@ -14,7 +14,7 @@ use crate::metadata::Json;
 use crate::store::{RemoteStore, RemoteWriter, Store};
 
 /// How long a run that ends early waits for what is on its way, and then for its journal.
-const SETTLE: Duration = Duration::from_secs(10);
+pub(super) const SETTLE: Duration = Duration::from_secs(10);
 
 /// A store that is being built in an object store, with its journal and its lock.
 ///
