@@ -6,29 +6,22 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
-use std::time::Instant;
-
-use bytes::Bytes;
 
 use super::boxes::OpenBox;
-use super::journal::{Journal, ObjectJournal, Record};
 use super::lanes;
 use super::prepared::{Copy, Place};
 use super::queue::{Queue, Work};
+use super::sink::Sink;
 use super::spill::run_spill;
 use crate::cancel::Cancel;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Meter, Observer};
 use crate::grid::ChunkSet;
 use crate::plan::{CopyPlan, Spill, Unit};
-use crate::store::{LocalWriter, RemoteWriter, Store};
+use crate::store::Store;
 
 /// Threads that fetch units of a remote source; each keeps many requests in flight.
 const FETCHERS: usize = 8;
-/// After so many bytes written the free space is looked at again.
-const SPACE_CHECK_BYTES: u64 = 1 << 30;
-/// With less free space a run stops before the disk is full to the last byte.
-const SPACE_LEAST_BYTES: u64 = 64 << 20;
 
 /// Where the arrays of one store of a plan come from and go to.
 #[derive(Clone, Copy)]
@@ -43,25 +36,6 @@ pub struct Endpoint<'a> {
     pub resumed: bool,
     /// A directory for pieces of arrays that are rechunked through scratch space; made, and removed, by the run.
     pub scratch: Option<&'a Path>,
-}
-
-/// Where the chunks of a copy are written, and recorded by the array's position among those of its store.
-#[derive(Clone, Copy)]
-pub enum Sink<'a> {
-    /// A directory that nobody else reads yet; a chunk is recorded once it is written.
-    Local {
-        /// Writes chunks.
-        writer: &'a LocalWriter,
-        /// Records them, if the run can be resumed.
-        journal: Option<&'a Journal>,
-    },
-    /// A bucket. Chunks are handed over to network threads, and recorded once they have arrived.
-    Remote {
-        /// Sends chunks.
-        writer: &'a RemoteWriter,
-        /// Records them.
-        journal: &'a ObjectJournal,
-    },
 }
 
 /// What a run does with source chunks that cannot be decoded.
@@ -82,24 +56,6 @@ pub struct CorruptChunk {
     pub chunk_index: Vec<u64>,
     /// What is wrong with it.
     pub message: String,
-}
-
-impl Sink<'_> {
-    /// Returns the failure of a chunk that was on its way, which others only heard of.
-    fn take_failure(&self) -> Option<Error> {
-        match self {
-            Self::Local { .. } => None,
-            Self::Remote { writer, .. } => writer.take_failure(),
-        }
-    }
-
-    /// Waits until all chunks have arrived.
-    fn wait(&self) -> Result<()> {
-        match self {
-            Self::Local { .. } => Ok(()),
-            Self::Remote { writer, .. } => writer.wait(),
-        }
-    }
 }
 
 /// How a run goes about it.
@@ -472,61 +428,6 @@ impl<'a> Run<'a> {
             message: error.one_line(),
         };
         self.corrupt.lock().unwrap_or_else(PoisonError::into_inner).push(chunk);
-        Ok(())
-    }
-
-    /// Writes one chunk; `decoded` is what it holds, where that is at hand.
-    pub(super) fn write(
-        &self,
-        copy: &Copy<'_>,
-        chunk_index: &[u64],
-        bytes: &[u8],
-        decoded: Option<&[u8]>,
-        done: &mut Vec<Record>,
-    ) -> Result<()> {
-        let started = Instant::now();
-        let mut key = String::with_capacity(64);
-        copy.array.target.chunk_key(chunk_index, &mut key);
-        match copy.sink {
-            Sink::Local { writer, .. } if copy.resumed => writer.replace(&key, bytes)?,
-            Sink::Local { writer, .. } => writer.put(&key, bytes)?,
-            Sink::Remote { writer, journal } => {
-                let token = journal.token();
-                writer.start_put(key, Bytes::copy_from_slice(bytes), move |arrived| {
-                    if !arrived {
-                        token.fail();
-                    }
-                })?;
-            }
-        }
-        copy.record(chunk_index, Some(bytes), decoded, done);
-        self.meter.write_time.add_time(started.elapsed());
-        match self.whole {
-            Whole::Scatter(_) => self.meter.scratch_bytes.add(bytes.len() as u64),
-            Whole::Plan | Whole::Gather(_) => {
-                self.meter.bytes_written.add(bytes.len() as u64);
-                self.meter.objects_written.add(1);
-            }
-        }
-        let before = self.written_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        if before / SPACE_CHECK_BYTES != (before + bytes.len() as u64) / SPACE_CHECK_BYTES {
-            if let Sink::Local { writer, .. } = copy.sink {
-                writer.check_space(SPACE_LEAST_BYTES)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Writes down what is done; from then on a resumed run leaves it alone.
-    pub(super) fn journal(&self, copy: &Copy<'_>, done: &mut Vec<Record>) -> Result<()> {
-        if !done.is_empty() {
-            match copy.sink {
-                Sink::Local { journal: Some(journal), .. } => journal.append(done)?,
-                Sink::Local { journal: None, .. } => {}
-                Sink::Remote { journal, .. } => journal.append(done),
-            }
-        }
-        done.clear();
         Ok(())
     }
 }

@@ -12,6 +12,7 @@ mod journal;
 mod lanes;
 mod prepared;
 mod queue;
+mod sink;
 mod spill;
 mod survey;
 mod variable;
@@ -21,7 +22,7 @@ mod windows;
 pub use choose::{Choice, Filters, Prefer, SampleSource, Trial, choose_codec, choose_together, sample_array};
 pub use chunks::absent_bytes;
 pub use compare::{Difference, Pair, compare};
-pub use copy::{CorruptChunk, Endpoint, OnCorrupt, RunOptions, Sink, run_copy};
+pub use copy::{CorruptChunk, Endpoint, OnCorrupt, RunOptions, run_copy};
 pub use digest::{Sha256Digest, digest, split_unwritten};
 pub use estimate::{Estimate, estimate_copy};
 pub use journal::{
@@ -29,6 +30,7 @@ pub use journal::{
     Opened, Publishing, Record, check_objects, check_present,
 };
 pub use lanes::Resources;
+pub use sink::Sink;
 pub use survey::{
     ArraySurvey, BloscFrames, Frames, Keys, Listing, ShardIndexes, SizeTally, StoredChunk, SurveyDepth,
     Tally, ZstdFrames, survey,

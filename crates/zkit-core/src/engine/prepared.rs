@@ -2,8 +2,9 @@
 
 use std::sync::atomic::AtomicUsize;
 
-use super::copy::{Endpoint, Sink};
+use super::copy::Endpoint;
 use super::journal::{ObjectDigest, Record};
+use super::sink::Sink;
 use crate::codec::{Chain, Recoder};
 use crate::error::{Error, ErrorKind, Result};
 use crate::grid::{ChunkSet, for_each_index};

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use super::copy::{CorruptChunk, Endpoint, RunOptions, Sink, Whole, run_units};
+use super::copy::{CorruptChunk, Endpoint, RunOptions, Whole, run_units};
 use super::prepared::Place;
+use super::sink::Sink;
 use super::survey::{SurveyDepth, survey};
 use crate::cancel::Cancel;
 use crate::error::{Error, ErrorKind, Result};

@@ -67,10 +67,11 @@ impl PartialStore {
     ) -> Result<Start<Self>> {
         Ok(match destination.url {
             StoreUrl::Local(path) => {
-                LocalPartial::create(path, existing, header, unfinished)?.map(|store| Self::Local(store))
+                LocalPartial::create(path, existing, header, unfinished)?.map(Self::Local)
             }
-            StoreUrl::Remote { .. } => RemotePartial::create(destination, existing, header, unfinished)?
-                .map(|store| Self::Remote(store)),
+            StoreUrl::Remote { .. } => {
+                RemotePartial::create(destination, existing, header, unfinished)?.map(Self::Remote)
+            }
         })
     }
 
