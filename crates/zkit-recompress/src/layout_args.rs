@@ -247,6 +247,9 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::Usage);
         assert!(error.to_string().contains("`latitude`, `time`"), "{error}");
         assert!(layouts(&["--chunks", "latitude=32"], "").check_dimensions(&arrays).is_ok());
+        let error = layouts(&["--access", "batch:time=4,lat=8"], "").check_dimensions(&arrays).unwrap_err();
+        assert!(error.to_string().contains("`lat`; there are `latitude`"), "{error}");
+        assert!(layouts(&["--access", "batch:time=4"], "").check_dimensions(&arrays).is_ok());
         let uneven = layouts(&["--chunks", "latitude=32", "--shards", "latitude=100"], "");
         let error = uneven.target_of("/t2m", &t2m().metadata, Some(ZarrFormat::V3)).unwrap_err();
         assert!(error.to_string().contains("`/t2m`") && error.to_string().contains("`latitude`"), "{error}");

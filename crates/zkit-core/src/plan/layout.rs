@@ -127,7 +127,11 @@ impl LayoutWish {
         arrays: impl IntoIterator<Item = &'a ArrayMetadata>,
     ) -> Option<String> {
         let lists = [self.chunks.lengths(), self.shards.lengths()];
-        let mut missing: Vec<&DimensionKey> = lists.into_iter().flatten().map(|(key, _)| key).collect();
+        let mut missing: Vec<DimensionKey> =
+            lists.into_iter().flatten().map(|(key, _)| key.clone()).collect();
+        if let Access::Batch(lengths) = &self.access {
+            missing.extend(lengths.iter().map(|(name, _)| DimensionKey::Name(name.clone())));
+        }
         let mut names = BTreeSet::new();
         for array in arrays {
             missing.retain(|key| key.dimension_of(array).is_none());
