@@ -4,8 +4,11 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::process::{self, cargo, root, step, tested_zkit};
+use crate::process::{self, Background, cargo, root, step, tested_zkit};
 use crate::venv;
+
+/// Checks that wait for a slow server most of the time: the others are run beside them.
+const MOSTLY_WAITS: &str = "test_buckets.py";
 
 /// Runs every check; `arguments` go to pytest, to pick some of its tests.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
@@ -30,9 +33,18 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     })?;
     let tests = root().join("tests").join("python");
     let python = step("other readers", || venv::python("venv", &tests.join("requirements.txt")))?;
-    step("checks by other readers", || {
-        let mut pytest = Command::new(python);
+    let pytest = |arguments: &[String]| {
+        let mut pytest = Command::new(&python);
         pytest.args(["-m", "pytest"]).args(arguments).current_dir(&tests).env("PYTHONDONTWRITEBYTECODE", "1");
-        process::run(pytest.env("ZKIT", tested_zkit()))
+        pytest.env("ZKIT", tested_zkit());
+        pytest
+    };
+    step("checks by other readers", || {
+        if !arguments.is_empty() {
+            return process::run(&mut pytest(arguments));
+        }
+        let aside = Background::start(pytest(&[MOSTLY_WAITS.to_owned()]))?;
+        let others = process::run(&mut pytest(&[format!("--ignore={MOSTLY_WAITS}")]));
+        aside.finish().and(others)
     })
 }
