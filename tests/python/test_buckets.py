@@ -256,12 +256,12 @@ def test_a_kill_at_each_step_of_a_publication_loses_nothing(
 ):
     job = ["recompress", cube.path, bucket.url(place), *FEW, "--consolidate", "always"]
     killed_at(zkit, proxy, pattern, *job, method=method)
-    last = ".zmetadata"
-    if f"{place}/{last}" in objects.keys(place):
-        assert set(contents(objects, place)) == set(few) | {last}, "complete, once its last document is there"
+    if f"{place}/.zgroup" in objects.keys(place):
+        everything = set(few) | {".zmetadata"}
+        assert set(contents(objects, place)) == everything, "complete, once its last document is there"
     resumed(s3, cube.path, place, *FEW, "--consolidate", "always")
     found = contents(objects, place)
-    assert found.pop(last) and found == few
+    assert found.pop(".zmetadata") and found == few
     assert beside(objects, place) == []
 
 
@@ -393,6 +393,35 @@ def test_what_others_left_at_the_destination_stays(s3, objects, place, cube):
         outcome = s3_few(s3, cube, place, *options)
         assert outcome.code == 3 and "thesis.pdf" in outcome.err, outcome.err
     assert contents(objects, place) == {"thesis.pdf": b"x"} and beside(objects, place) == []
+
+
+def test_a_store_that_others_put_in_the_place_of_an_unfinished_one_stays(s3, zkit, proxy, objects, place, cube):
+    killed_with_records(zkit, proxy, "recompress", cube.path, bucket.url(place), *SLOW)
+    objects.upload(FIXTURES / "ostia_sst.zarr", place)
+    before = contents(objects, place)
+    for options in ([], ["--resume"], ["--restart"], ["--restart", "--overwrite", "--unpublish-first", "--yes"]):
+        outcome = s3("recompress", cube.path, bucket.url(place), *SLOW, *options)
+        assert outcome.code == 3 and "did not write" in outcome.err, (options, outcome.err)
+        assert contents(objects, place) == before
+
+
+def test_escapes_in_urls_do_not_hide_the_source(s3, objects, place, cube):
+    objects.upload(cube.path, place)
+    before = contents(objects, place)
+    hidden = bucket.url(place.replace("copy.zarr", "%63opy.zarr"))
+    outcome = s3("recompress", hidden, bucket.url(place), "--overwrite", "--unpublish-first", "--yes")
+    assert outcome.code == 2 and "is the source itself" in outcome.err, outcome.err
+    assert contents(objects, place) == before
+
+
+def test_many_stores_share_their_room(s3, proxy, objects, place, tmp_path):
+    values = np.random.default_rng(4).integers(0, 1 << 30, (8, 512, 512)).astype("<i4")
+    sources = [layouts.cube_v2(tmp_path / f"{n}.zarr", values, (8, 512, 512), fill=None) for n in range(12)]
+    proxy.reset({"method": "PUT", "path": "t2m/0", "delay": 2})
+    outcome = s3("recompress", *sources, "--into", bucket.url(place), "--codec", "none", "--memory", "48MiB",
+                 "--verify", "none")  # fmt: skip
+    assert outcome.code == 0, outcome.err
+    assert outcome.peak_mb < 48 + 100, "96 MB were copied"
 
 
 def test_the_same_copy_again_is_already_done(s3, objects, place, cube):

@@ -157,6 +157,7 @@ impl StoreArgs {
             max_requests_per_second: self.max_requests_per_second,
             follow_links: self.follow_links,
             cancel: shell.cancel().clone(),
+            pulse: shell.pulse(),
         }
     }
 }

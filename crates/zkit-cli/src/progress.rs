@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressState, ProgressStyle};
-use zkit_core::event::{Event, Meter, Observer};
+use zkit_core::event::{Event, Meter, Observer, Pulse};
 use zkit_report::{format, sanitize};
 
 use crate::console::Console;
@@ -54,6 +54,7 @@ pub(crate) struct Progress {
 
 struct Shared {
     meter: Meter,
+    pulse: Pulse,
     display: Display,
     color: Color,
     console: Console,
@@ -78,7 +79,16 @@ impl Progress {
         let (meter, told, stop, working) =
             (Meter::default(), Mutex::default(), Condvar::new(), AtomicBool::default());
         Self {
-            shared: Arc::new(Shared { meter, display, color, console, told, stop, working }),
+            shared: Arc::new(Shared {
+                meter,
+                pulse: Pulse::default(),
+                display,
+                color,
+                console,
+                told,
+                stop,
+                working,
+            }),
             ticker: Mutex::default(),
         }
     }
@@ -111,8 +121,14 @@ impl Progress {
 impl Progress {
     /// Returns what tells a watchdog whether the run moves.
     pub(crate) fn activity(&self) -> Activity {
-        let shared = Arc::clone(&self.shared);
-        Box::new(move || shared.working.load(Ordering::Relaxed).then(|| shared.meter.activity()))
+        let (shared, working) = (Arc::clone(&self.shared), Arc::clone(&self.shared));
+        let moved = move || shared.meter.activity().wrapping_add(shared.pulse.beats());
+        Box::new(move || working.working.load(Ordering::Relaxed).then(&moved))
+    }
+
+    /// Returns what beats when remote stores answer.
+    pub(crate) fn pulse(&self) -> Pulse {
+        self.shared.pulse.clone()
     }
 
     /// Returns what says which phase the run is in.

@@ -10,7 +10,7 @@ use clap::ColorChoice;
 use serde::Serialize;
 use zkit_core::cancel::Cancel;
 use zkit_core::error::{Error, ErrorKind};
-use zkit_core::event::Observer;
+use zkit_core::event::{Observer, Pulse};
 use zkit_report::render::{json, text};
 use zkit_report::{Document, format, sanitize};
 
@@ -90,6 +90,11 @@ impl Shell {
     /// Returns the flag that tells long work to stop.
     pub fn cancel(&self) -> &Cancel {
         &self.cancel
+    }
+
+    /// Returns what beats when remote stores answer: the watchdog counts it as progress.
+    pub(crate) fn pulse(&self) -> Pulse {
+        self.progress.pulse()
     }
 
     /// Starts to show progress, and returns the observer that long work reports to.

@@ -2,6 +2,7 @@
 //!
 //! Workers add to a [`Meter`] with relaxed atomics, once a unit; a display reads it whenever it likes.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -28,6 +29,22 @@ impl Counter {
     /// Returns the sum so far as seconds, where durations were added.
     pub fn seconds(&self) -> f64 {
         Duration::from_nanos(self.get()).as_secs_f64()
+    }
+}
+
+/// Beats whenever a remote store answers, whatever it was asked; clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct Pulse(Arc<AtomicU64>);
+
+impl Pulse {
+    /// Says that something moved.
+    pub fn beat(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns how often it did.
+    pub fn beats(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
     }
 }
 

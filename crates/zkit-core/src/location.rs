@@ -55,14 +55,18 @@ impl StoreUrl {
         }
     }
 
-    /// Returns the last part of the path: the store's own name. `None` for a root, and for `.` and `..`.
-    pub fn name(&self) -> Option<&str> {
+    /// Returns the last part of the path: the store's own name, without escapes. `None` for a root, and for `.` and `..`.
+    pub fn name(&self) -> Option<String> {
         match self {
-            Self::Local(path) => path.file_name()?.to_str(),
-            Self::Remote { url, .. } => {
-                url.path().trim_end_matches('/').rsplit('/').next().filter(|name| !name.is_empty())
-            }
+            Self::Local(path) => Some(path.file_name()?.to_str()?.to_owned()),
+            Self::Remote { .. } => self.key_parts().pop(),
         }
+    }
+
+    /// Returns the parts of a remote store's path, without escapes and empty ones; none of a local one.
+    pub fn key_parts(&self) -> Vec<String> {
+        let Self::Remote { url, .. } = self else { return Vec::new() };
+        url.path().split('/').filter(|part| !part.is_empty()).map(percent_decode).collect()
     }
 
     /// Returns the place of `name` below this one.
@@ -72,6 +76,7 @@ impl StoreUrl {
             Self::Local(path) => Self::Local(path.join(name)),
             Self::Remote { scheme, url } => {
                 let mut url = url.clone();
+                let name = name.replace('%', "%25");
                 let path = format!("{}/{name}", url.path().trim_end_matches('/'));
                 url.set_path(&path);
                 Self::Remote { scheme: *scheme, url }
@@ -96,7 +101,7 @@ impl std::str::FromStr for StoreUrl {
         let escaped = match scheme.as_str() {
             "file" => text.replace('#', "%23").replace('?', "%3F"),
             "http" | "https" => text.to_owned(),
-            _ => text.replace('#', "%23"),
+            _ => text.replace('#', "%23").replace('?', "%3F"),
         };
         let url = Url::parse(&escaped).map_err(|error| {
             Error::new(ErrorKind::Usage, format!("could not parse the URL `{}`", redact(text)))
@@ -132,6 +137,21 @@ impl fmt::Display for StoreUrl {
             Self::Remote { url, .. } => f.write_str(&redact(url.as_str())),
         }
     }
+}
+
+/// Returns a part of a URL without its escapes: `%20` is a space.
+pub fn percent_decode(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, tail)) = rest.split_first() {
+        let hex = (byte == b'%').then(|| tail.get(..2)).flatten();
+        let value = hex
+            .and_then(|hex| std::str::from_utf8(hex).ok())
+            .and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        bytes.push(value.unwrap_or(byte));
+        rest = if value.is_some() { &tail[2..] } else { tail };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Returns `text` without what may be secret in the URLs in it: user information and query values.
@@ -189,6 +209,10 @@ mod tests {
     fn keys_hold_number_signs() {
         let StoreUrl::Remote { url, .. } = "s3://bucket/run#7/a.zarr".parse().unwrap() else { panic!() };
         assert_eq!((url.path(), url.fragment()), ("/run%237/a.zarr", None));
+        let odd: StoreUrl = "s3://bucket/a?b/50%25 #1.zarr".parse().unwrap();
+        assert_eq!(odd.key_parts(), ["a?b", "50% #1.zarr"]);
+        let joined: StoreUrl = "s3://bucket".parse::<StoreUrl>().unwrap().join(&odd.name().unwrap());
+        assert_eq!(joined.key_parts(), ["50% #1.zarr"]);
     }
 
     #[test]
@@ -196,14 +220,14 @@ mod tests {
         let remote: StoreUrl = "s3://bucket/a/era5.zarr/".parse().unwrap();
         assert_eq!(
             (remote.name(), remote.join("x").to_string()),
-            (Some("era5.zarr"), "s3://bucket/a/era5.zarr/x".into())
+            (Some("era5.zarr".into()), "s3://bucket/a/era5.zarr/x".into())
         );
         let root: StoreUrl = "s3://bucket".parse().unwrap();
         assert_eq!((root.name(), root.join("x.zarr").to_string()), (None, "s3://bucket/x.zarr".into()));
         let local: StoreUrl = "/data/era5.zarr/".parse().unwrap();
         assert_eq!(
             (local.name(), local.join("x").to_string()),
-            (Some("era5.zarr"), "/data/era5.zarr/x".into())
+            (Some("era5.zarr".into()), "/data/era5.zarr/x".into())
         );
         assert_eq!(
             ("/data/..".parse::<StoreUrl>().unwrap().name(), "/".parse::<StoreUrl>().unwrap().name()),

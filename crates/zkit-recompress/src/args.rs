@@ -148,16 +148,13 @@ impl RecompressArgs {
         }
         let mut jobs: Vec<Job> = Vec::with_capacity(self.stores.len());
         for source in &self.stores {
-            let text = source.to_string();
-            let path = text.split(['?', '#']).next().unwrap_or_default().trim_end_matches('/');
-            let name = path.rsplit('/').next().filter(|name| !matches!(*name, "" | "." | ".."));
-            let Some(name) = name else {
+            let Some(name) = source.name().filter(|name| !matches!(name.as_str(), "." | "..")) else {
                 let message = format!("could not name the copy of {source}: it has no name of its own");
                 return Err(
                     Error::new(ErrorKind::Usage, message).with_hint("name the store by its whole path")
                 );
             };
-            let destination = into.join(name);
+            let destination = into.join(&name);
             if let Some(other) = jobs.iter().find(|job| job.destination == destination) {
                 let message = format!("{} and {source} would both be copied to {destination}", other.source);
                 return Err(Error::new(ErrorKind::Usage, message)

@@ -21,6 +21,9 @@ const PROBE_FILE_BYTES: usize = 64 << 10;
 /// Longest time of a probe.
 const PROBE_TIME: Duration = Duration::from_secs(2);
 
+/// Longest wait for an answer while a probe is removed.
+const PROBE_PATIENCE: Duration = Duration::from_secs(20);
+
 /// What a plan costs beside its own totals.
 pub(crate) struct Costs {
     /// Disk space of chunks that the source leaves out and the copy cannot.
@@ -95,23 +98,25 @@ pub(crate) fn costs(
 fn probe(destination: &StoreUrl, access: &Access<'_>) -> Result<Probe, Error> {
     match destination.local_path() {
         Some(path) => probe_directory(path),
-        None => probe_bucket(&RemoteStore::open(destination, &access.options)?, access.upload_bytes),
+        None => probe_bucket(&RemoteStore::open(destination, &access.options)?, access),
     }
 }
 
-fn probe_bucket(store: &RemoteStore, upload_bytes: u64) -> Result<Probe, Error> {
-    let writer = RemoteWriter::new(store.sibling(".partial.probe")?, upload_bytes);
+fn probe_bucket(store: &RemoteStore, access: &Access<'_>) -> Result<Probe, Error> {
+    // a name that nobody else has: what is below it is removed
+    let name = format!(".partial.probe-{}", publish::unique_name());
+    let writer = RemoteWriter::new(store.sibling(&name)?, &access.room);
     let bytes = vec![0x5a; PROBE_FILE_BYTES];
     let started = Instant::now();
     let (mut objects, mut written) = (0, Ok(()));
     while objects < PROBE_FILES && started.elapsed() < PROBE_TIME && written.is_ok() {
-        written = writer.start_put(objects.to_string(), bytes.clone().into(), |_| ());
+        written = writer.start_put(objects.to_string(), &bytes, |_| ());
         objects += 1;
     }
     let written = written.and_then(|()| writer.wait());
     let seconds = started.elapsed().as_secs_f64().max(1e-9);
     writer.settle(PROBE_TIME);
-    writer.store().uncancelled().remove_all_blocking()?;
+    writer.store().uncancelled(PROBE_PATIENCE).remove_all_blocking(&|| Ok(()))?;
     written?;
     Ok(Probe::of(objects, seconds))
 }

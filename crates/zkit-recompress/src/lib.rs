@@ -18,7 +18,7 @@ use zkit_core::error::{Error, ErrorKind};
 use zkit_core::event::Event;
 use zkit_core::plan::{self, CopyPlan, SourceKind, Wanted, WantedStore, Wish};
 use zkit_core::publish::{self, PartialStore, Unfinished};
-use zkit_core::store::Store;
+use zkit_core::store::{RemoteStore, Store, UploadRoom};
 use zkit_core::units::Bytes;
 
 pub use self::args::RecompressArgs;
@@ -67,7 +67,7 @@ impl Command for Recompress {
             memory_bytes: args.resources.memory_budget().bytes,
             jobs: args.resources.jobs().get(),
         };
-        let access = access(args, &sources, resources, shell);
+        let access = access(args, &sources, resources, shell)?;
         let mut resumed = resume(args, &layouts, &mut sources, &access, resources, shell)?;
         if sources.is_empty() {
             output::emit_already_done(shell, args, &resumed.already_done)?;
@@ -234,12 +234,15 @@ fn access<'a>(
     sources: &[Source],
     resources: Resources,
     shell: &'a Shell,
-) -> Access<'a> {
-    Access {
-        options: args.access.store_options(shell),
-        upload_bytes: upload_bytes(sources, resources) / sources.len().max(1) as u64,
+) -> Result<Access<'a>, Error> {
+    let options = args.access.store_options(shell);
+    let first = sources.first().map(|source| &source.destination).filter(|url| url.local_path().is_none());
+    Ok(Access {
+        neighbour: first.map(|url| RemoteStore::open(url, &options)).transpose()?,
+        room: UploadRoom::new(upload_bytes(sources, resources), options.timeout),
+        options,
         observer: shell.observer(),
-    }
+    })
 }
 
 fn confirm_overwrite(

@@ -9,7 +9,7 @@ use zkit_core::location::StoreUrl;
 use zkit_core::metadata::Defect;
 use zkit_core::plan::Stored;
 use zkit_core::publish::{self, Destination};
-use zkit_core::store::{Store, StoreOptions};
+use zkit_core::store::{RemoteStore, Store, StoreOptions, UploadRoom};
 
 use crate::args::{Job, RecompressArgs};
 
@@ -26,8 +26,10 @@ pub(crate) struct Source {
 /// How the destinations of a run are reached.
 pub(crate) struct Access<'a> {
     pub(crate) options: StoreOptions,
-    /// Bytes that may be on their way to one remote destination at once.
-    pub(crate) upload_bytes: u64,
+    /// The first destination, if it is remote: others in its bucket share its connections.
+    pub(crate) neighbour: Option<RemoteStore>,
+    /// Room for what is on its way to remote destinations.
+    pub(crate) room: UploadRoom,
     pub(crate) observer: &'a dyn Observer,
 }
 
@@ -60,7 +62,8 @@ impl Source {
         Destination {
             url: &self.destination,
             options: &access.options,
-            upload_bytes: access.upload_bytes,
+            neighbour: access.neighbour.as_ref(),
+            room: &access.room,
             observer: access.observer,
         }
     }

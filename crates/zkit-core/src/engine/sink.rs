@@ -3,8 +3,6 @@
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use bytes::Bytes;
-
 use super::copy::{Run, Whole};
 use super::journal::{Journal, ObjectJournal, Record};
 use super::prepared::Copy;
@@ -71,7 +69,7 @@ impl Run<'_> {
             Sink::Local { writer, .. } => writer.put(&key, bytes)?,
             Sink::Remote { writer, journal } => {
                 let token = journal.token();
-                writer.start_put(key, Bytes::copy_from_slice(bytes), move |arrived| {
+                writer.start_put(key, bytes, move |arrived| {
                     if !arrived {
                         token.fail();
                     }

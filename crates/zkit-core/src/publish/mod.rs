@@ -17,6 +17,6 @@ mod start;
 pub use documents::{Consolidate, metadata_documents};
 pub use local::LocalPartial;
 pub use partial::{Destination, PartialStore};
-pub use remote::RemotePartial;
+pub use remote::{RemotePartial, unique_name};
 pub use space::{check_apart, free_bytes};
 pub use start::{Existing, Start, Unfinished};

@@ -5,13 +5,13 @@ use super::remote::{self, RemotePartial};
 use super::start::{Existing, Start, Unfinished};
 use crate::cancel::Cancel;
 use crate::engine::{Checked, Header, Sink};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::event::Observer;
 use crate::grid::ChunkSet;
 use crate::hierarchy::{ArrayNode, Hierarchy};
 use crate::location::StoreUrl;
 use crate::metadata::Json;
-use crate::store::{RemoteStore, Store, StoreOptions};
+use crate::store::{RemoteStore, Store, StoreOptions, UploadRoom};
 
 /// Where a store is to appear, and how it is reached.
 #[derive(Clone, Copy)]
@@ -20,18 +20,36 @@ pub struct Destination<'a> {
     pub url: &'a StoreUrl,
     /// How to reach it, if it is remote.
     pub options: &'a StoreOptions,
-    /// Bytes that may be on their way to it at once, if it is remote.
-    pub upload_bytes: u64,
+    /// A store in the same bucket, whose connections are shared.
+    pub neighbour: Option<&'a RemoteStore>,
+    /// Room for what is on its way to remote destinations, shared by all of a run.
+    pub room: &'a UploadRoom,
     /// Is told of what takes long.
     pub observer: &'a dyn Observer,
 }
 
 impl Destination<'_> {
+    /// Opens a remote destination.
+    ///
+    /// Errors: `Unsupported` for web servers.
+    pub fn open_remote(&self) -> Result<RemoteStore> {
+        let store = match self.neighbour {
+            Some(neighbour) => neighbour.open_beside(self.url, self.options)?,
+            None => RemoteStore::open(self.url, self.options)?,
+        };
+        if store.is_writable() {
+            return Ok(store);
+        }
+        let message = format!("could not write to {}: web servers take no stores", self.url);
+        Err(Error::new(ErrorKind::Unsupported, message)
+            .with_hint("name a local directory, or a bucket: s3://, gs:// or az://"))
+    }
+
     /// Returns whether something is at the destination.
     pub fn exists(&self) -> Result<bool> {
         match self.url {
             StoreUrl::Local(path) => Ok(path.exists()),
-            StoreUrl::Remote { .. } => remote::exists(&RemoteStore::open(self.url, self.options)?),
+            StoreUrl::Remote { .. } => remote::exists(&self.open_remote()?),
         }
     }
 
@@ -39,7 +57,7 @@ impl Destination<'_> {
     pub fn has_traces(&self) -> Result<bool> {
         match self.url {
             StoreUrl::Local(path) => Ok(local::has_traces(path)),
-            StoreUrl::Remote { .. } => remote::has_traces(&RemoteStore::open(self.url, self.options)?),
+            StoreUrl::Remote { .. } => remote::has_traces(&self.open_remote()?),
         }
     }
 }

@@ -7,16 +7,15 @@ use crate::location::StoreUrl;
 
 /// Checks that a destination is neither its source nor inside or around it, links resolved.
 pub fn check_apart(source: &StoreUrl, destination: &StoreUrl) -> Result<()> {
+    let url_of_source = source;
     match (destination, source) {
         (StoreUrl::Local(path), _) => check_apart_locally(source, path),
         (StoreUrl::Remote { url, .. }, StoreUrl::Remote { url: source, .. }) => {
             if url.host_str() != source.host_str() {
                 return Ok(());
             }
-            let parts = |url: &url::Url| -> Vec<String> {
-                url.path().split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect()
-            };
-            refuse_relation(&destination.to_string(), parts(url).as_slice(), parts(source).as_slice())
+            let (place, of_source) = (destination.key_parts(), url_of_source.key_parts());
+            refuse_relation(&destination.to_string(), &place, &of_source)
         }
         _ => Ok(()),
     }
@@ -87,7 +86,13 @@ mod tests {
     fn buckets_are_compared_by_their_keys() {
         let url = |text: &str| text.parse::<StoreUrl>().unwrap();
         let source = url("s3://bucket/a/b.zarr/");
-        for bad in ["s3://bucket/a/b.zarr", "s3a://bucket/a//b.zarr/c", "s3://bucket/a", "s3://bucket"] {
+        for bad in [
+            "s3://bucket/a/b.zarr",
+            "s3a://bucket/a//b.zarr/c",
+            "s3://bucket/%61/b.zarr",
+            "s3://bucket/a",
+            "s3://bucket",
+        ] {
             assert_eq!(check_apart(&source, &url(bad)).unwrap_err().kind(), ErrorKind::Usage, "{bad}");
         }
         for good in ["s3://bucket/a/b.zarr2", "s3://other/a/b.zarr", "/a/b.zarr"] {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::cancel::Cancel;
 use crate::error::{Error, ErrorKind, Result};
+use crate::event::Pulse;
 use crate::location::StoreUrl;
 
 use super::local::LocalStore;
@@ -28,6 +29,8 @@ pub struct StoreOptions {
     pub follow_links: bool,
     /// Ends waiting for remote stores.
     pub cancel: Cancel,
+    /// Beats with every answer of a remote store.
+    pub pulse: Pulse,
 }
 
 impl Default for StoreOptions {
@@ -40,6 +43,7 @@ impl Default for StoreOptions {
             max_requests_per_second: None,
             follow_links: false,
             cancel: Cancel::default(),
+            pulse: Pulse::default(),
         }
     }
 }

@@ -11,6 +11,11 @@ use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpService, ReqwestConnector,
 };
 
+use crate::event::Pulse;
+
+/// How the URL of a destination's lock ends.
+const LOCK_PATH: &str = ".partial.journal/lock";
+
 /// Makes clients that count their requests, and send at most so many in a second.
 #[derive(Debug, Clone)]
 pub(super) struct CountingConnector(Arc<Gate>);
@@ -25,10 +30,12 @@ struct Gate {
     opened: Instant,
     /// Nanoseconds after `opened` at which the next request may start.
     next: AtomicU64,
+    /// Beats with every answer.
+    pulse: Pulse,
 }
 
 impl CountingConnector {
-    pub(super) fn new(max_requests_per_second: Option<NonZeroU32>) -> Self {
+    pub(super) fn new(max_requests_per_second: Option<NonZeroU32>, pulse: Pulse) -> Self {
         let spacing = max_requests_per_second.map(|rate| Duration::from_secs(1) / rate.get());
         Self(Arc::new(Gate {
             requests: AtomicU64::new(0),
@@ -36,6 +43,7 @@ impl CountingConnector {
             spacing,
             opened: Instant::now(),
             next: AtomicU64::new(0),
+            pulse,
         }))
     }
 
@@ -46,6 +54,11 @@ impl CountingConnector {
 }
 
 impl CountingConnector {
+    /// Returns what beats with every answer.
+    pub(super) fn pulse(&self) -> &Pulse {
+        &self.0.pulse
+    }
+
     /// Returns how many requests failed in a way that is worth another try.
     pub(super) fn failures(&self) -> u64 {
         self.0.failures.load(Ordering::Relaxed)
@@ -84,7 +97,13 @@ struct CountingService {
 #[async_trait::async_trait]
 impl HttpService for CountingService {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        self.gate.pass().await;
+        // a lock is kept however slowly others are asked to go, and says nothing of whether they move
+        let keeps_lock = request.uri().path().ends_with(LOCK_PATH);
+        if keeps_lock {
+            self.gate.requests.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.gate.pass().await;
+        }
         let answer = self.client.execute(request).await;
         // what object_store tries again: see its `RetryConfig`
         let failed = answer.as_ref().map_or(true, |answer| {
@@ -92,6 +111,9 @@ impl HttpService for CountingService {
             status.is_server_error() || matches!(status.as_u16(), 408 | 429)
         });
         self.gate.failures.fetch_add(u64::from(failed), Ordering::Relaxed);
+        if !keeps_lock {
+            self.gate.pulse.beat();
+        }
         answer
     }
 }

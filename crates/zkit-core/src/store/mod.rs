@@ -15,5 +15,5 @@ pub use any::{Child, ChildKind, ObjectInfo, ObjectKind, Store, StoreOptions};
 pub use key::{is_safe_name, join};
 pub use local::LocalStore;
 pub use remote::{FetchResult, RemoteStore};
-pub use upload::{Conditional, RemoteWriter, Version};
+pub use upload::{Conditional, RemoteWriter, UploadRoom, Version};
 pub use writer::{LocalWriter, write_error};

@@ -6,7 +6,7 @@
 use std::ops::ControlFlow;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::future::{Either, select};
@@ -25,13 +25,15 @@ use super::any::{Child, ChildKind, ObjectInfo, ObjectKind, StoreOptions, too_lar
 use super::http::CountingConnector;
 use crate::cancel::Cancel;
 use crate::error::{Error, ErrorKind, Result};
-use crate::location::{Scheme, StoreUrl, redact};
+use crate::location::{Scheme, StoreUrl, percent_decode, redact};
 
 /// What one read gives: the bytes, or `None` if the object is absent.
 pub type FetchResult = Result<Option<Bytes>>;
 
 /// How soon waiting requests learn that the run is cancelled.
 const CANCEL_CHECK_EVERY: Duration = Duration::from_millis(100);
+/// Tries of one request beside the first, at pauses that double up to 15 seconds.
+const MAX_RETRIES: usize = 12;
 /// Small objects that are read at once.
 const SMALL_READS_IN_FLIGHT: usize = 64;
 
@@ -42,6 +44,8 @@ pub struct RemoteStore {
     pub(super) runtime: Arc<Runtime>,
     pub(super) connector: CountingConnector,
     pub(super) cancel: Cancel,
+    /// Longest wait for one answer with all its retries; else their own limits hold.
+    pub(super) patience: Option<Duration>,
 }
 
 #[derive(Debug)]
@@ -49,6 +53,8 @@ pub(super) struct Inner {
     pub(super) store: Arc<dyn ObjectStore>,
     prefix: ObjectPath,
     pub(super) place: String,
+    /// The URL up to its path: stores with the same share their connections.
+    base: String,
 }
 
 impl RemoteStore {
@@ -58,16 +64,11 @@ impl RemoteStore {
             return Err(Error::new(ErrorKind::Usage, format!("{url} is not a remote store")));
         };
         let place = url.to_string();
-        let failed = |error: object_store::Error| {
-            let message = format!("could not set up access to {place}");
-            Error::new(ErrorKind::Usage, message).with_source(Redacted::from(&error))
-        };
-        let connector = CountingConnector::new(options.max_requests_per_second);
+        let failed = |error: object_store::Error| setup_error(url, &error);
+        let connector = CountingConnector::new(options.max_requests_per_second, options.pulse.clone());
         let store = build(*scheme, parsed, options, &connector).map_err(failed)?;
-        // the path of an http store is part of its base address
-        let path = if *scheme == Scheme::Http { "" } else { parsed.path() };
-        let decoded = percent_decode(path.trim_matches('/'));
-        let prefix = ObjectPath::parse(&decoded).map_err(|error| failed(error.into()))?;
+        let prefix = prefix_of(*scheme, parsed).map_err(|error| failed(error.into()))?;
+        let base = parsed[..url::Position::BeforePath].to_owned();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .thread_name("zkit-remote")
@@ -78,7 +79,13 @@ impl RemoteStore {
             })?;
         let cancel = options.cancel.clone();
         let runtime = Arc::new(runtime);
-        Ok(Self { inner: Arc::new(Inner { store, prefix, place }), runtime, connector, cancel })
+        Ok(Self {
+            inner: Arc::new(Inner { store, prefix, place, base }),
+            runtime,
+            connector,
+            cancel,
+            patience: None,
+        })
     }
 
     /// Returns what lies beside this store under its name and `suffix`: `copy.zarr` and `.partial.journal` make
@@ -98,8 +105,30 @@ impl RemoteStore {
             )
             .with_source(error)
         })?;
-        let inner = Inner { store: Arc::clone(&self.inner.store), prefix, place: format!("{place}{suffix}") };
-        Ok(Self { inner: Arc::new(inner), ..self.clone() })
+        Ok(self.with_prefix(prefix, format!("{place}{suffix}")))
+    }
+
+    /// Returns the store at `url`, over the connections of this one if it lies in the same bucket.
+    pub fn open_beside(&self, url: &StoreUrl, options: &StoreOptions) -> Result<Self> {
+        match url {
+            StoreUrl::Remote { scheme, url: parsed }
+                if *scheme != Scheme::Http && parsed[..url::Position::BeforePath] == self.inner.base =>
+            {
+                let prefix = prefix_of(*scheme, parsed).map_err(|error| setup_error(url, &error.into()))?;
+                Ok(self.with_prefix(prefix, url.to_string()))
+            }
+            _ => Self::open(url, options),
+        }
+    }
+
+    fn with_prefix(&self, prefix: ObjectPath, place: String) -> Self {
+        let (store, base) = (Arc::clone(&self.inner.store), self.inner.base.clone());
+        Self { inner: Arc::new(Inner { store, prefix, place, base }), ..self.clone() }
+    }
+
+    /// Says that something moved, where waiting is all there is to do.
+    pub fn pulse(&self) {
+        self.connector.pulse().beat();
     }
 
     /// Returns where the store is, without secrets.
@@ -115,8 +144,13 @@ impl RemoteStore {
     /// Waits for requests, or until the run is cancelled: time-outs and retries may take minutes.
     pub(super) fn wait<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         let cancelled = async {
+            let begun = Instant::now();
             loop {
                 self.cancel.check()?;
+                if self.patience.is_some_and(|patience| begun.elapsed() > patience) {
+                    let message = format!("{} did not answer in time", self.place());
+                    return Err(Error::new(ErrorKind::Unreadable, message));
+                }
                 tokio::time::sleep(CANCEL_CHECK_EVERY).await;
             }
         };
@@ -365,7 +399,12 @@ fn build(
     options: &StoreOptions,
     connector: &CountingConnector,
 ) -> object_store::Result<Arc<dyn ObjectStore>> {
-    let retry = RetryConfig { max_retries: 5, retry_timeout: options.timeout * 3, ..RetryConfig::default() };
+    // a throttled server asks for patience: a minute and a half of it, by default
+    let retry = RetryConfig {
+        max_retries: MAX_RETRIES,
+        retry_timeout: options.timeout * 3,
+        ..RetryConfig::default()
+    };
     let mut client = ClientOptions::new()
         .with_timeout(options.timeout)
         .with_connect_timeout(options.timeout.min(Duration::from_secs(10)));
@@ -430,16 +469,14 @@ fn settings(options: &StoreOptions) -> impl Iterator<Item = (String, &str)> {
         .map(|(key, value)| (key.to_ascii_lowercase(), value.as_str()))
 }
 
-fn percent_decode(path: &str) -> String {
-    let mut bytes = Vec::with_capacity(path.len());
-    let mut rest = path.as_bytes();
-    while let Some((&byte, tail)) = rest.split_first() {
-        let hex = (byte == b'%').then(|| tail.get(..2)).flatten();
-        let value = hex
-            .and_then(|hex| std::str::from_utf8(hex).ok())
-            .and_then(|hex| u8::from_str_radix(hex, 16).ok());
-        bytes.push(value.unwrap_or(byte));
-        rest = if value.is_some() { &tail[2..] } else { tail };
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+fn setup_error(url: &StoreUrl, error: &object_store::Error) -> Error {
+    let message = format!("could not set up access to {url}");
+    Error::new(ErrorKind::Usage, message).with_source(Redacted::from(error))
+}
+
+/// Returns what all keys of a store begin with.
+fn prefix_of(scheme: Scheme, url: &url::Url) -> Result<ObjectPath, object_store::path::Error> {
+    // the path of an http store is part of its base address
+    let path = if scheme == Scheme::Http { "" } else { url.path() };
+    ObjectPath::parse(percent_decode(path.trim_matches('/')))
 }

@@ -2,7 +2,9 @@
 //!
 //! An object appears whole or not at all: servers take a body only when all of it has arrived.
 
+use std::ops::ControlFlow;
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,16 +15,24 @@ use object_store::{ObjectStoreExt as _, PutMode, PutOptions, PutPayload, UpdateV
 use tokio::sync::watch;
 
 use super::remote::{Inner, RemoteStore};
+use crate::cancel::Cancel;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Objects that are written at once by one writer.
-const PUTS_IN_FLIGHT: usize = 64;
+/// Objects that are on their way at once: at first, at least and at most; in thousandths, so that it can grow slowly.
+const PUTS_AT_FIRST: u64 = 16 * ONE_PUT;
+const PUTS_LEAST: u64 = 2 * ONE_PUT;
+const PUTS_MOST: u64 = 64 * ONE_PUT;
+const ONE_PUT: u64 = 1000;
+/// A write that takes so much of the time for one request says that there are too many at once.
+const SLOW_SHARE: u32 = 3;
 /// Larger objects are sent in parts.
 const MULTIPART_BYTES: usize = 64 << 20;
 /// A part; all but the last have the same size, as some servers ask.
 const PART_BYTES: usize = 16 << 20;
 /// Parts of one object that are sent at once.
 const PARTS_IN_FLIGHT: usize = 4;
+/// Objects that are listed, and then removed, at once.
+const REMOVED_AT_ONCE: usize = 1000;
 /// How soon a thread that waits for room learns that the run is cancelled.
 const CHECK_EVERY: Duration = Duration::from_millis(100);
 
@@ -39,62 +49,117 @@ pub enum Conditional {
     Refused,
 }
 
-/// Objects on their way to one store, bounded in number and bytes; a clone shares them.
+/// Room for objects on their way, shared by all writers of a run: bounded in bytes, and in number by how fast they arrive.
 #[derive(Debug, Clone)]
-pub struct RemoteWriter {
-    store: RemoteStore,
-    gate: Arc<Gate>,
-}
+pub struct UploadRoom(Arc<Room>);
 
 #[derive(Debug)]
-struct Gate {
-    state: Mutex<State>,
+struct Room {
+    state: Mutex<Taken>,
     /// Something arrived, failed, or was allowed.
     changed: Condvar,
     most_bytes: u64,
+    /// Longest time of one request.
+    timeout: Duration,
+}
+
+#[derive(Debug)]
+struct Taken {
+    puts: u64,
+    bytes: u64,
+    /// Objects that may be on their way: grows while they arrive quickly, halves when they do not.
+    window: u64,
+    /// When what is still on its way is given up, once the run is over.
+    settle_until: Option<Instant>,
+}
+
+impl UploadRoom {
+    /// Returns room for `most_bytes` at once, or for one larger object; a request may take `timeout`.
+    pub fn new(most_bytes: u64, timeout: Duration) -> Self {
+        let taken = Taken { puts: 0, bytes: 0, window: PUTS_AT_FIRST, settle_until: None };
+        Self(Arc::new(Room { state: Mutex::new(taken), changed: Condvar::new(), most_bytes, timeout }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Taken> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until something changes, or for a moment.
+    fn wait<'a>(&self, taken: MutexGuard<'a, Taken>) -> MutexGuard<'a, Taken> {
+        self.0.changed.wait_timeout(taken, CHECK_EVERY).unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    fn take(taken: &mut Taken, bytes: u64) {
+        taken.puts += 1;
+        taken.bytes = taken.bytes.saturating_add(bytes);
+    }
+
+    fn left(&self, bytes: u64, time: Duration) {
+        let mut taken = self.lock();
+        taken.puts = taken.puts.saturating_sub(1);
+        taken.bytes = taken.bytes.saturating_sub(bytes);
+        let slow = time > self.0.timeout / SLOW_SHARE;
+        // by one for each windowful that arrives quickly; halved by one that does not
+        let window = taken.window;
+        let window =
+            if slow { window.saturating_sub(ONE_PUT / 2) } else { window + ONE_PUT * ONE_PUT / window };
+        taken.window = window.clamp(PUTS_LEAST, PUTS_MOST);
+        self.0.changed.notify_all();
+    }
+}
+
+/// Objects on their way to one store; a clone shares them.
+#[derive(Debug, Clone)]
+pub struct RemoteWriter {
+    store: RemoteStore,
+    room: UploadRoom,
+    own: Arc<Own>,
+}
+
+/// What one writer does not share with others.
+#[derive(Debug)]
+struct Own {
+    puts: AtomicU64,
+    started: AtomicBool,
+    failed: AtomicBool,
+    fault: Mutex<Fault>,
+    /// Writes are not begun after the first of these times, and given up after the second.
+    allowed: watch::Sender<Option<(Instant, Instant)>>,
     stop: watch::Sender<bool>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    puts: usize,
-    bytes: u64,
-    failed: bool,
-    failure: Option<Error>,
-    /// Writes are not begun after this time.
-    allowed_until: Option<Instant>,
+struct Fault {
+    kind: Option<ErrorKind>,
+    error: Option<Error>,
 }
 
-impl Gate {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+impl Own {
+    fn fault(&self) -> MutexGuard<'_, Fault> {
+        self.fault.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn fail(&self, error: Error) {
-        let mut state = self.lock();
-        state.failed = true;
-        state.failure.get_or_insert(error);
-        self.changed.notify_all();
-    }
-
-    fn left(&self, bytes: u64) {
-        let mut state = self.lock();
-        state.puts -= 1;
-        state.bytes -= bytes;
-        self.changed.notify_all();
+        let mut fault = self.fault();
+        if fault.kind.is_none() {
+            *fault = Fault { kind: Some(error.kind()), error: Some(error) };
+        }
+        self.failed.store(true, Ordering::Release);
     }
 }
 
 impl RemoteWriter {
-    /// Returns a writer to `store` that has at most `most_bytes` on their way, or one larger object.
-    pub fn new(store: RemoteStore, most_bytes: u64) -> Self {
-        let gate = Gate {
-            state: Mutex::default(),
-            changed: Condvar::new(),
-            most_bytes,
+    /// Returns a writer to `store` that shares `room` with others.
+    pub fn new(store: RemoteStore, room: &UploadRoom) -> Self {
+        let own = Own {
+            puts: AtomicU64::new(0),
+            started: AtomicBool::new(false),
+            failed: AtomicBool::new(false),
+            fault: Mutex::default(),
+            allowed: watch::channel(None).0,
             stop: watch::channel(false).0,
         };
-        Self { store, gate: Arc::new(gate) }
+        Self { store, room: room.clone(), own: Arc::new(own) }
     }
 
     /// Returns the store that it writes to.
@@ -102,83 +167,80 @@ impl RemoteWriter {
         &self.store
     }
 
-    /// Lets writes begin until `time`, and none after it: whoever holds a lock on the store moves it on.
-    pub fn allow_until(&self, time: Instant) {
-        self.gate.lock().allowed_until = Some(time);
-        self.gate.changed.notify_all();
+    /// Lets writes begin until `begin`, and be on their way until `end`: whoever holds a lock on the store moves them on.
+    pub fn allow_until(&self, begin: Instant, end: Instant) {
+        self.own.allowed.send_replace(Some((begin, end)));
+        self.room.0.changed.notify_all();
     }
 
-    /// Ends the work of all threads that write: their next write fails with `error`.
+    /// Ends the work of all threads that write, and gives up what is on its way: the store is another's.
     pub fn fail(&self, error: Error) {
-        self.gate.fail(error);
+        self.own.fail(error);
+        self.own.stop.send_replace(true);
+        self.room.0.changed.notify_all();
     }
 
-    /// Begins to write an object, in place of any that is there, once there is room for it.
+    /// Begins to write an object, in place of any that is there, once there is room for it; `bytes` is copied then.
     ///
     /// `then` is called from a network thread, with whether the object has arrived; it must not block. Do not call this
-    /// from a network thread. Errors: `Unwritable` after the failure of an earlier write, which [`Self::take_failure`] tells;
-    /// `Cancelled`.
+    /// from a network thread. Errors: that an earlier write failed, which [`Self::take_failure`] tells; `Cancelled`.
     pub fn start_put(
         &self,
         key: String,
-        bytes: Bytes,
+        bytes: &[u8],
         then: impl FnOnce(bool) + Send + 'static,
     ) -> Result<()> {
         let length = bytes.len() as u64;
-        let mut state = self.gate.lock();
+        let mut taken = self.room.lock();
         loop {
-            if state.failed {
-                let message = format!("an earlier write to {} failed", self.store.place());
-                return Err(Error::new(ErrorKind::Unwritable, message));
+            if self.own.failed.load(Ordering::Acquire) {
+                let kind = self.own.fault().kind.unwrap_or(ErrorKind::Unwritable);
+                return Err(Error::new(kind, format!("an earlier write to {} failed", self.store.place())));
             }
             self.store.cancel.check()?;
-            let allowed = state.allowed_until.is_none_or(|until| Instant::now() < until);
-            let fits = state.puts == 0
-                || (state.puts < PUTS_IN_FLIGHT
-                    && state.bytes.saturating_add(length) <= self.gate.most_bytes);
+            let allowed = self.own.allowed.borrow().is_none_or(|(begin, _)| Instant::now() < begin);
+            let fits = taken.puts == 0
+                || (taken.puts * ONE_PUT < taken.window
+                    && taken.bytes.saturating_add(length) <= self.room.0.most_bytes);
             if allowed && fits {
                 break;
             }
-            let waited = self.gate.changed.wait_timeout(state, CHECK_EVERY);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            taken = self.room.wait(taken);
         }
-        state.puts += 1;
-        state.bytes += length;
-        drop(state);
-        self.spawn_put(key, bytes, then);
+        UploadRoom::take(&mut taken, length);
+        drop(taken);
+        self.spawn_put(key, Bytes::copy_from_slice(bytes), then);
         Ok(())
     }
 
     /// Begins to write a small object at once, whatever else is on its way; any thread may call it.
     pub fn start_small_put(&self, key: String, bytes: Bytes, then: impl FnOnce(bool) + Send + 'static) {
-        let mut state = self.gate.lock();
-        state.puts += 1;
-        state.bytes += bytes.len() as u64;
-        drop(state);
+        UploadRoom::take(&mut self.room.lock(), bytes.len() as u64);
         self.spawn_put(key, bytes, then);
     }
 
     fn spawn_put(&self, key: String, bytes: Bytes, then: impl FnOnce(bool) + Send + 'static) {
-        let (inner, gate) = (Arc::clone(&self.store.inner), Arc::clone(&self.gate));
-        let mut stop = self.gate.stop.subscribe();
+        let (inner, own, room) = (Arc::clone(&self.store.inner), Arc::clone(&self.own), self.room.clone());
+        own.puts.fetch_add(1, Ordering::AcqRel);
+        own.started.store(true, Ordering::Release);
         let length = bytes.len() as u64;
         self.store.runtime.spawn(async move {
-            let stopped = async {
-                // an error means that nobody can stop it any more
-                if stop.wait_for(|stop| *stop).await.is_err() {
-                    std::future::pending::<()>().await;
-                }
-            };
-            let arrived = match select(pin!(inner.put(&key, bytes)), pin!(stopped)).await {
+            let begun = Instant::now();
+            let arrived = match select(pin!(inner.put(&key, bytes)), pin!(own.given_up())).await {
                 Either::Left((Ok(()), _)) => true,
                 Either::Left((Err(error), _)) => {
-                    gate.fail(error);
+                    own.fail(error);
                     false
                 }
-                Either::Right(_) => false,
+                Either::Right((Some(late), _)) => {
+                    own.fail(late.context(format!("could not write `{key}` in {}", inner.place)));
+                    false
+                }
+                Either::Right((None, _)) => false,
             };
             then(arrived);
-            gate.left(length);
+            own.puts.fetch_sub(1, Ordering::AcqRel);
+            room.left(length, begun.elapsed());
         });
     }
 
@@ -186,37 +248,67 @@ impl RemoteWriter {
     ///
     /// Errors: the first failure; `Cancelled`, with some still on its way.
     pub fn wait(&self) -> Result<()> {
-        let mut state = self.gate.lock();
+        let mut taken = self.room.lock();
         loop {
-            if let Some(failure) = state.failure.take() {
+            if let Some(failure) = self.take_failure() {
                 return Err(failure);
             }
-            if state.puts == 0 {
+            if self.own.puts.load(Ordering::Acquire) == 0 {
                 return Ok(());
             }
             self.store.cancel.check()?;
-            let waited = self.gate.changed.wait_timeout(state, CHECK_EVERY);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            taken = self.room.wait(taken);
         }
     }
 
-    /// Waits for what is on its way, though the run is cancelled or has failed, and gives up the rest after `most`.
+    /// Waits for what is on its way, though the run is cancelled or has failed, and gives up the rest after `most`: counted
+    /// from the first writer that settles, if several share their room.
     pub fn settle(&self, most: Duration) {
-        let until = Instant::now() + most;
-        let mut state = self.gate.lock();
-        while state.puts > 0 {
+        let mut taken = self.room.lock();
+        let until = *taken.settle_until.get_or_insert_with(|| Instant::now() + most);
+        while self.own.puts.load(Ordering::Acquire) > 0 {
             if Instant::now() >= until {
                 // watched by every write: they end within the next moment
-                self.gate.stop.send_replace(true);
+                self.own.stop.send_replace(true);
             }
-            let waited = self.gate.changed.wait_timeout(state, CHECK_EVERY);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            taken = self.room.wait(taken);
         }
+    }
+
+    /// Returns whether any write was begun.
+    pub fn has_started(&self) -> bool {
+        self.own.started.load(Ordering::Acquire)
     }
 
     /// Returns the first failure of a write, once.
     pub fn take_failure(&self) -> Option<Error> {
-        self.gate.lock().failure.take()
+        self.own.fault().error.take()
+    }
+}
+
+impl Own {
+    /// Returns once a write is to be given up: with an error where the lock was not kept in time.
+    async fn given_up(&self) -> Option<Error> {
+        let (mut stop, mut allowed) = (self.stop.subscribe(), self.allowed.subscribe());
+        loop {
+            if *stop.borrow_and_update() {
+                return None;
+            }
+            let end = allowed.borrow_and_update().map(|(_, end)| end);
+            if end.is_some_and(|end| Instant::now() >= end) {
+                return Some(Error::new(
+                    ErrorKind::Unwritable,
+                    "the lock could not be kept while it was on its way",
+                ));
+            }
+            let pause =
+                end.map_or(Duration::from_secs(3600), |end| end.saturating_duration_since(Instant::now()));
+            // errors mean that the writer is gone: then nobody moves the time on any more
+            let changes = async {
+                select(pin!(stop.changed()), pin!(allowed.changed())).await;
+            };
+            let _ = tokio::time::timeout(pause, changes).await;
+        }
     }
 }
 
@@ -249,19 +341,19 @@ impl RemoteStore {
         self.wait(self.inner.remove(keys))
     }
 
-    /// Removes everything below the store's prefix, and waits.
-    pub fn remove_all_blocking(&self) -> Result<()> {
+    /// Removes everything below the store's prefix, and waits; `check` is asked before every thousand objects.
+    pub fn remove_all_blocking(&self, check: &dyn Fn() -> Result<()>) -> Result<()> {
         let mut before = Vec::new();
         loop {
+            check()?;
             // in parts, so that memory does not follow the number of objects
             let mut keys = Vec::new();
             self.list_while("", &mut |object| {
-                keys.push(object.key.to_owned());
-                if keys.len() < 10_000 {
-                    std::ops::ControlFlow::Continue(())
-                } else {
-                    std::ops::ControlFlow::Break(())
+                // consoles mark folders by objects without a name of their own
+                if !object.key.is_empty() {
+                    keys.push(object.key.to_owned());
                 }
+                if keys.len() < REMOVED_AT_ONCE { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             })?;
             if keys.is_empty() {
                 return Ok(());
@@ -275,10 +367,25 @@ impl RemoteStore {
         }
     }
 
-    /// Returns a handle whose waits do not end with the run: for what must be tidied up after it was cancelled.
+    /// Removes an object and waits, if it holds what `is_own` says yes to.
+    pub fn remove_own_blocking(&self, key: &str, is_own: &dyn Fn(&[u8]) -> bool) -> Result<()> {
+        match self.get_version_blocking(key, 1 << 20)? {
+            Some((bytes, _)) if is_own(&bytes) => self.remove_blocking(vec![key.to_owned()]),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns a handle whose waits do not end with the run, but after `patience` each: for what must be tidied up after it
+    /// was cancelled.
     #[must_use]
-    pub fn uncancelled(&self) -> Self {
-        Self { cancel: crate::cancel::Cancel::default(), ..self.clone() }
+    pub fn uncancelled(&self, patience: Duration) -> Self {
+        Self { patience: Some(patience), cancel: Cancel::default(), ..self.clone() }
+    }
+
+    /// Returns a handle whose waits end after `patience` each, or with the run.
+    #[must_use]
+    pub fn within(&self, patience: Duration) -> Self {
+        Self { patience: Some(patience), ..self.clone() }
     }
 
     /// Returns whether it can be written to at all: web servers cannot.

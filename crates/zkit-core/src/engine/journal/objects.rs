@@ -14,19 +14,23 @@ use super::header::Header;
 use super::record::{Entry, ObjectDigest, RECORD_BYTES, Record};
 use crate::error::{Error, ErrorKind, Result};
 use crate::grid::ChunkSet;
-use crate::store::{Conditional, RemoteStore, RemoteWriter};
+use crate::store::{Conditional, RemoteStore, RemoteWriter, UploadRoom};
 
 const HEADER_KEY: &str = "header";
 const SEGMENTS: &str = "records";
 /// A segment is begun after this time, or with so many bytes of records.
 const SEGMENT_AFTER: Duration = Duration::from_secs(1);
 const SEGMENT_BYTES: usize = 1 << 20;
+/// A segment that takes longer to write says that the store is slow.
+const SEGMENT_TIME: Duration = Duration::from_secs(60);
 /// A header of more bytes is none of ours.
 const HEADER_LIMIT: u64 = 1 << 30;
 /// Segments that are read at once.
 const READ_AT_ONCE: usize = 64;
 /// Of so many objects one is read back before a run goes on: objects appear whole, so the others are listed only.
 const SAMPLE_ONE_IN: u64 = 100;
+/// And so many of each array at least.
+const SAMPLE_LEAST: u64 = 16;
 
 /// A journal that this run alone writes; safe to share between threads. The lock is another object's affair.
 #[derive(Debug)]
@@ -115,7 +119,9 @@ impl ObjectContents {
             return;
         };
         objects.insert(record.chunk);
-        if xxhash_rust::xxh3::xxh3_64(&record.chunk.to_le_bytes()).is_multiple_of(SAMPLE_ONE_IN) {
+        let drawn = xxhash_rust::xxh3::xxh3_64(&record.chunk.to_le_bytes()).is_multiple_of(SAMPLE_ONE_IN);
+        let known = self.sample.contains_key(&(record.array, record.chunk));
+        if drawn || known || objects.len() <= SAMPLE_LEAST {
             self.sample.insert((record.array, record.chunk), digest);
         }
     }
@@ -171,7 +177,8 @@ impl ObjectJournal {
     }
 
     fn over(store: &RemoteStore, header: &Header, records: u64, run: &str) -> Self {
-        let writer = RemoteWriter::new(store.clone(), u64::MAX);
+        // segments are small and few: they wait for nothing
+        let writer = RemoteWriter::new(store.clone(), &UploadRoom::new(u64::MAX, SEGMENT_TIME));
         let (records, failed) = (Arc::new(AtomicU64::new(records)), Arc::default());
         let segment = Arc::new(Segment {
             key: segment_key(run, 0),

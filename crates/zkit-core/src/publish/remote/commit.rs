@@ -1,14 +1,15 @@
 //! The metadata by which readers find the copy: arrays first, groups then, the root's last.
 
+use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::lock::LOCK_KEY;
+use super::lock::{LOCK_KEY, TRUST};
 use super::partial::{RemotePartial, SETTLE};
-use super::start::{HEADER_KEY, PUBLISHING_KEY};
+use super::start::{CLEARING_KEY, HEADER_KEY, PUBLISHING_KEY};
 use crate::error::{Error, ErrorKind, Result};
 use crate::metadata::Json;
 use crate::store::{Conditional, RemoteStore};
@@ -29,31 +30,28 @@ impl RemotePartial {
     /// published first; `Unwritable`. After an error the chunks and the journal stay, and a later run goes on with them.
     pub fn commit(&self, documents: &[(String, Json)]) -> Result<()> {
         self.writer.wait()?;
-        let texts: Vec<(&str, Bytes)> =
-            documents.iter().map(|(key, document)| (key.as_str(), document.to_pretty().into())).collect();
-        let Some(((last_key, last), before)) = texts.split_last() else { return Ok(()) };
+        let mut texts: Vec<(Stage, &str, Bytes)> = documents
+            .iter()
+            .map(|(key, document)| (Stage::of(key, document), key.as_str(), document.to_pretty().into()))
+            .collect();
+        texts.sort_by_key(|(stage, _, _)| *stage);
+        let Some(((_, last_key, last), before)) = texts.split_last() else { return Ok(()) };
         self.lock.confirm()?;
         let mark = Publishing {
-            keys: texts.iter().map(|(key, _)| (*key).to_owned()).collect(),
+            keys: texts.iter().map(|(_, key, _)| (*key).to_owned()).collect(),
             last_xxh3: xxh3_64(last),
         };
         let mark = serde_json::to_vec(&mark).expect("strings and numbers are always JSON");
         self.beside.put_blocking(PUBLISHING_KEY, mark.into())?;
-        let (nodes, root): (Vec<_>, Vec<_>) =
-            before.iter().zip(documents).partition(|((key, _), _)| key.contains('/'));
-        let (groups, arrays): (Vec<_>, Vec<_>) =
-            nodes.into_iter().partition(|((key, _), (_, document))| is_of_group(key, document));
-        for documents in [arrays, groups] {
-            for ((key, text), _) in documents {
-                self.writer.start_put((*key).to_owned(), text.clone(), |_| ())?;
+        for stage in before.chunk_by(|(one, _, _), (next, _, _)| one == next) {
+            for (_, key, text) in stage {
+                self.writer.start_put((*key).to_owned(), text, |_| ())?;
             }
             self.writer.wait()?;
         }
-        for ((key, text), _) in root {
-            self.store.put_blocking(key, text.clone())?;
-        }
         self.lock.confirm()?;
-        match self.store.create_blocking(last_key, last.clone())? {
+        // not after others may have taken the lock over
+        match self.store.within(TRUST).create_blocking(last_key, last.clone())? {
             Conditional::Written(_) => {}
             Conditional::Refused => {
                 let place = self.store.place();
@@ -62,28 +60,65 @@ impl RemotePartial {
                     .with_hint("look at what it made before you replace it"));
             }
         }
+        if let Err(error) = self.lock.confirm() {
+            if error.kind() == ErrorKind::Conflict {
+                let _ = self.store.remove_own_blocking(last_key, &|found| found == &last[..]);
+            }
+            return Err(error);
+        }
         self.published.store(true, Ordering::Relaxed);
         self.journal.close(SETTLE);
         clear_journal(&self.beside)
     }
 }
 
-/// Returns whether a document is that of a group; v2's attributes of groups count as those of arrays, and come first.
+/// When a document is written: those of one stage at once, and none before all of the stage before it have arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    Attributes,
+    Arrays,
+    Groups,
+    RootAttributes,
+    Consolidated,
+    /// What readers open: there is one such document.
+    Root,
+}
+
+impl Stage {
+    fn of(key: &str, document: &Json) -> Self {
+        let name = key.rsplit('/').next().unwrap_or(key);
+        match (key.contains('/'), name) {
+            (true, ".zattrs") => Self::Attributes,
+            (true, _) if is_of_group(key, document) => Self::Groups,
+            (true, _) => Self::Arrays,
+            (false, ".zattrs") => Self::RootAttributes,
+            (false, ".zmetadata") => Self::Consolidated,
+            (false, _) => Self::Root,
+        }
+    }
+}
+
+/// Returns whether a document is that of a group.
 fn is_of_group(key: &str, document: &Json) -> bool {
     key.ends_with(".zgroup") || document.get("node_type").and_then(Json::as_str) == Some("group")
 }
 
-/// Removes a journal; its header after all that it explains, the lock never.
+/// Removes a journal, but for the lock: its header after its records, and the marks last, which say what is at the
+/// destination.
 pub(super) fn clear_journal(beside: &RemoteStore) -> Result<()> {
-    let mut keys = Vec::new();
+    let (mut records, mut header, mut marks) = (Vec::new(), Vec::new(), Vec::new());
     beside.list_while("", &mut |object| {
-        if !matches!(object.key, HEADER_KEY | LOCK_KEY) {
-            keys.push(object.key.to_owned());
+        let key = object.key.to_owned();
+        match object.key {
+            "" | LOCK_KEY => {}
+            HEADER_KEY => header.push(key),
+            PUBLISHING_KEY | CLEARING_KEY => marks.push(key),
+            _ => records.push(key),
         }
-        std::ops::ControlFlow::Continue(())
+        ControlFlow::Continue(())
     })?;
-    if !keys.is_empty() {
+    for keys in [records, header, marks].into_iter().filter(|keys| !keys.is_empty()) {
         beside.remove_blocking(keys)?;
     }
-    beside.remove_blocking(vec![HEADER_KEY.to_owned()])
+    Ok(())
 }

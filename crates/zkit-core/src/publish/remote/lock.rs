@@ -6,8 +6,7 @@
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
@@ -23,7 +22,9 @@ const BEAT: Duration = Duration::from_secs(5);
 /// An owner that was silent for so long is dead.
 const SILENCE: Duration = Duration::from_secs(24);
 /// An owner begins no write so long after it last rewrote the lock: those on their way have the rest to arrive.
-const TRUST: Duration = Duration::from_secs(12);
+pub(super) const TRUST: Duration = Duration::from_secs(12);
+/// How long one rewrite may take, with all its tries.
+const PATIENCE: Duration = Duration::from_secs(8);
 /// How often the lock of another run is looked at.
 const LOOK: Duration = Duration::from_secs(2);
 /// How often the owner looks whether there is something to do; so soon after a rewrite that failed it tries again.
@@ -83,33 +84,42 @@ fn started(process: u32) -> Option<u64> {
     fields.nth(18)?.parse().ok()
 }
 
-/// Returns a name that no other run has; names of later runs sort behind those of earlier ones.
-pub(super) fn new_run() -> String {
+/// Returns a name that nothing else has; later names sort behind earlier ones.
+pub fn unique_name() -> String {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let random = || RandomState::new().build_hasher().finish();
     format!("{:013}-{:016x}{:016x}", now.as_millis(), random(), random())
 }
 
-/// A lock that this run holds, and a thread that keeps it.
+/// A lock that this run holds, and a thread that keeps it until it is released.
 #[derive(Debug)]
-pub(super) struct Lock {
-    shared: Arc<Shared>,
-    keeper: Option<JoinHandle<()>>,
-}
+pub(super) struct Lock(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     store: RemoteStore,
-    held: Mutex<Held>,
+    run: String,
+    state: Mutex<State>,
     changed: Condvar,
+    /// Held while the lock is rewritten, so that it is rewritten once at a time.
+    rewriting: Mutex<()>,
 }
 
-#[derive(Debug)]
-struct Held {
+struct State {
     owner: Owner,
     version: Version,
     lost: bool,
     released: bool,
+    /// Whether the thread that keeps the lock has ended.
+    ended: bool,
+    /// What may write while the lock is held, and what is to be done now and then.
+    guarded: Option<(RemoteWriter, Box<dyn Fn() + Send + Sync>)>,
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("State").field("owner", &self.owner).field("lost", &self.lost).finish_non_exhaustive()
+    }
 }
 
 impl Lock {
@@ -120,10 +130,11 @@ impl Lock {
         let owner = Owner::of_this_run(run);
         loop {
             cancel.check()?;
-            if let Conditional::Written(version) = store.create_blocking(LOCK_KEY, owner.to_bytes())? {
-                return Ok(Self::held(store, owner, version));
-            }
+            // looked at first: there are servers that write in any case
             let Some((found, version)) = store.get_version_blocking(LOCK_KEY, LOCK_BYTES_MOST)? else {
+                if let Conditional::Written(version) = store.create_blocking(LOCK_KEY, owner.to_bytes())? {
+                    return Ok(Self::held(store, owner, version));
+                }
                 continue;
             };
             let other: Owner = serde_json::from_slice(&found).map_err(|error| {
@@ -146,105 +157,145 @@ impl Lock {
     }
 
     fn held(store: &RemoteStore, owner: Owner, version: Version) -> Self {
-        // it must be kept, and given back, although the run is being cancelled
-        let shared = Shared {
-            store: store.uncancelled(),
-            held: Mutex::new(Held { owner, version, lost: false, released: false }),
+        let shared = Arc::new(Shared {
+            // it must be kept, and given back, although the run is being cancelled
+            store: store.uncancelled(PATIENCE),
+            run: owner.run.clone(),
+            state: Mutex::new(State {
+                owner,
+                version,
+                lost: false,
+                released: false,
+                ended: false,
+                guarded: None,
+            }),
             changed: Condvar::new(),
-        };
-        Self { shared: Arc::new(shared), keeper: None }
+            rewriting: Mutex::new(()),
+        });
+        let keeper = Arc::clone(&shared);
+        std::thread::spawn(move || {
+            keeper.keep();
+            keeper.lock().ended = true;
+            keeper.changed.notify_all();
+        });
+        Self(shared)
     }
 
-    /// Keeps the lock from now on, and lets `writer` begin writes only while it is held; `tick` is called now and then.
-    pub(super) fn keep(&mut self, writer: RemoteWriter, tick: impl Fn() + Send + 'static) {
-        let shared = Arc::clone(&self.shared);
-        writer.allow_until(Instant::now() + TRUST);
-        self.keeper = Some(std::thread::spawn(move || shared.keep(&writer, &tick)));
+    /// Lets `writer` write from now on, while the lock is held; `tick` is called now and then.
+    pub(super) fn guard(&self, writer: RemoteWriter, tick: impl Fn() + Send + Sync + 'static) -> Result<()> {
+        self.0.lock().guarded = Some((writer, Box::new(tick)));
+        self.confirm()
     }
 
-    /// Rewrites the lock: fails if it is another's by now.
+    /// Rewrites the lock: fails with kind `Conflict` if it is another's by now.
     pub(super) fn confirm(&self) -> Result<()> {
-        self.shared.beat()
+        self.0.beat()
     }
 
-    /// Gives the lock back; errors leave it to be found dead.
-    pub(super) fn release(&mut self) {
-        self.shared.lock().released = true;
-        self.shared.changed.notify_all();
-        if let Some(keeper) = self.keeper.take() {
-            let _ = keeper.join();
+    /// Gives the lock back, if it is still this run's; errors leave it to be found dead.
+    pub(super) fn release(&self) {
+        let mut state = self.0.lock();
+        state.released = true;
+        self.0.changed.notify_all();
+        let begun = Instant::now();
+        while !state.ended && begun.elapsed() < PATIENCE {
+            state = self
+                .0
+                .changed
+                .wait_timeout(state, Duration::from_millis(100))
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
         }
-        if !self.shared.lock().lost {
-            let _ = self.shared.store.remove_blocking(vec![LOCK_KEY.to_owned()]);
+        let lost = state.lost;
+        // it holds writers, which hold the journal
+        state.guarded = None;
+        drop(state);
+        if !lost {
+            let is_own = |bytes: &[u8]| {
+                serde_json::from_slice::<Owner>(bytes).is_ok_and(|owner| owner.run == self.0.run)
+            };
+            let _ = self.0.store.remove_own_blocking(LOCK_KEY, &is_own);
         }
     }
 }
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        if !self.shared.lock().released {
+        if !self.0.lock().released {
             self.release();
         }
     }
 }
 
 impl Shared {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Rewrites the lock once.
+    fn lost(&self) -> Error {
+        let message =
+            format!("another run took over what this one writes: the lock in {}", self.store.place());
+        Error::new(ErrorKind::Conflict, message)
+            .with_hint("look at what the other run made, then decide which one goes on")
+    }
+
+    /// Rewrites the lock once, and lets the writer go on if it is still held.
     fn beat(&self) -> Result<()> {
-        let mut held = self.lock();
-        let lost = || {
-            let message =
-                format!("another run took over what this one writes: the lock in {}", self.store.place());
-            Error::new(ErrorKind::Conflict, message)
-                .with_hint("look at what the other run made, then decide which one goes on")
+        let _one = self.rewriting.lock().unwrap_or_else(PoisonError::into_inner);
+        let begun = Instant::now();
+        let (owner, version) = {
+            let state = self.lock();
+            if state.lost {
+                return Err(self.lost());
+            }
+            let mut owner = state.owner.clone();
+            owner.beat += 1;
+            (owner, state.version.clone())
         };
-        if held.lost {
-            return Err(lost());
-        }
-        let mut owner = held.owner.clone();
-        owner.beat += 1;
-        match self.store.update_blocking(LOCK_KEY, owner.to_bytes(), &held.version)? {
+        let written = self.store.update_blocking(LOCK_KEY, owner.to_bytes(), &version)?;
+        let mut state = self.lock();
+        match written {
             Conditional::Written(version) => {
-                (held.owner, held.version) = (owner, version);
+                (state.owner, state.version) = (owner, version);
+                if let Some((writer, _)) = &state.guarded {
+                    writer.allow_until(begun + TRUST, begun + SILENCE);
+                }
                 Ok(())
             }
             Conditional::Refused => {
-                held.lost = true;
-                Err(lost())
+                state.lost = true;
+                if let Some((writer, _)) = &state.guarded {
+                    writer.fail(self.lost());
+                }
+                Err(self.lost())
             }
         }
     }
 
-    fn keep(&self, writer: &RemoteWriter, tick: &dyn Fn()) {
+    /// Rewrites the lock again and again, until it is released or lost.
+    fn keep(&self) {
         let mut next = Instant::now() + BEAT;
         loop {
-            let held = self.lock();
-            let (held, _) = self
+            let (state, _) = self
                 .changed
-                .wait_timeout_while(held, TICK, |held| !held.released)
+                .wait_timeout_while(self.lock(), TICK, |state| !state.released)
                 .unwrap_or_else(PoisonError::into_inner);
-            if held.released {
+            if state.released || state.lost {
                 return;
             }
-            drop(held);
-            tick();
+            if let Some((_, tick)) = &state.guarded {
+                tick();
+            }
+            drop(state);
             if Instant::now() < next {
                 continue;
             }
             let begun = Instant::now();
-            match self.beat() {
-                Ok(()) => {
-                    writer.allow_until(begun + TRUST);
-                    next = begun + BEAT;
-                }
-                Err(error) if error.kind() == ErrorKind::Conflict => return writer.fail(error),
+            next = match self.beat() {
+                Ok(()) => begun + BEAT,
                 // writes wait until the lock is known to be ours again; the watchdog ends a run in which it never is
-                Err(_) => next = Instant::now() + TICK,
-            }
+                Err(_) => Instant::now() + TICK,
+            };
         }
     }
 }
@@ -258,6 +309,7 @@ fn watch(store: &RemoteStore, version: &Version, cancel: &Cancel) -> Result<()> 
             cancel.check()?;
             std::thread::sleep(Duration::from_millis(100));
         }
+        store.pulse();
         match store.get_version_blocking(LOCK_KEY, LOCK_BYTES_MOST)? {
             Some((_, now)) if now == *version => {}
             None => return Ok(()),
@@ -280,7 +332,7 @@ mod tests {
 
     #[test]
     fn a_process_of_this_machine_is_known_to_live_or_to_have_ended() {
-        let mut owner = Owner::of_this_run(&new_run());
+        let mut owner = Owner::of_this_run(&unique_name());
         assert!(!owner.has_ended(), "this process runs");
         owner.started += 1;
         assert!(owner.has_ended(), "the number was used again");
@@ -300,6 +352,6 @@ mod tests {
 
     #[test]
     fn names_of_runs_differ() {
-        assert_ne!(new_run(), new_run());
+        assert_ne!(unique_name(), unique_name());
     }
 }

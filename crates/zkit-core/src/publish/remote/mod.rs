@@ -5,5 +5,6 @@ mod lock;
 mod partial;
 mod start;
 
+pub use lock::unique_name;
 pub use partial::RemotePartial;
 pub(super) use start::{exists, has_traces};

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use super::commit::clear_journal;
 use super::lock::Lock;
 use crate::cancel::Cancel;
 use crate::engine::{Checked, Header, ObjectContents, ObjectJournal, check_present};
@@ -86,6 +87,10 @@ impl Drop for RemotePartial {
         if !self.published.load(Ordering::Relaxed) {
             self.writer.settle(SETTLE);
             self.journal.flush(SETTLE);
+            if !self.is_resumed() && !self.writer.has_started() {
+                // nothing was made: the next run must not take what is there by then for ours
+                let _ = clear_journal(&self.beside.uncancelled(SETTLE));
+            }
         }
         self.lock.release();
     }

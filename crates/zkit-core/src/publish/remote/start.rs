@@ -9,19 +9,19 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::super::partial::Destination;
 use super::super::start::{Existing, Start, Unfinished};
 use super::commit::{Publishing, clear_journal};
-use super::lock::{Lock, new_run};
+use super::lock::{Lock, unique_name};
 use super::partial::RemotePartial;
 use crate::engine::{Header, ObjectContents, ObjectJournal};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::grid::ChunkSet;
-use crate::store::{RemoteStore, RemoteWriter, StoreOptions};
+use crate::store::{RemoteStore, RemoteWriter};
 
 /// The objects beside a destination.
 pub(super) const HEADER_KEY: &str = "header";
 pub(super) const PUBLISHING_KEY: &str = "publishing";
 /// While it is there, a store that is to be replaced is being removed.
-const CLEARING_KEY: &str = "clearing";
+pub(super) const CLEARING_KEY: &str = "clearing";
 
 const BESIDE: &str = ".partial.journal";
 /// Documents by one of which readers open a store.
@@ -42,7 +42,17 @@ pub(in super::super) fn exists(store: &RemoteStore) -> Result<bool> {
 
 /// Returns whether an earlier run left something beside a destination.
 pub(in super::super) fn has_traces(store: &RemoteStore) -> Result<bool> {
-    Ok(store.sibling(BESIDE)?.get_blocking(HEADER_KEY, DOCUMENT_BYTES_MOST)?.is_some())
+    is_anything(&store.sibling(BESIDE)?)
+}
+
+/// Returns whether any object is below a store's prefix.
+fn is_anything(store: &RemoteStore) -> Result<bool> {
+    let mut found = false;
+    store.list_while("", &mut |object| {
+        found |= !object.key.is_empty();
+        if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    Ok(found)
 }
 
 /// What a run that died left beside a destination.
@@ -65,6 +75,13 @@ struct Place {
     lock: Lock,
 }
 
+impl Place {
+    /// Removes what is at the destination, as long as the lock is held.
+    fn remove_all(&self) -> Result<()> {
+        self.destination.remove_all_blocking(&|| self.lock.confirm())
+    }
+}
+
 impl RemotePartial {
     /// Takes the lock of a destination and begins its journal, or goes on with that of a run that died.
     ///
@@ -76,16 +93,16 @@ impl RemotePartial {
         header: &Header,
         unfinished: Unfinished,
     ) -> Result<Start<Self>> {
-        let store = open(destination.url, destination.options)?;
+        let store = destination.open_remote()?;
         let beside = store.sibling(BESIDE)?;
-        if beside.get_blocking(HEADER_KEY, DOCUMENT_BYTES_MOST)?.is_none() {
-            // without a trace of the lock: this is found out in any case, and mostly here
+        if !is_anything(&beside)? {
+            // without taking the lock: this is found out in any case, and mostly here
             if unfinished == Unfinished::Resume && exists(&store)? {
                 return Ok(Start::Exists);
             }
             check_free(&store, existing)?;
         }
-        let run = new_run();
+        let run = unique_name();
         let cancel = &destination.options.cancel;
         let waits = || {
             destination.observer.event(Event::Warning(format!(
@@ -112,7 +129,7 @@ impl RemotePartial {
             Found::Nothing => false,
         };
         if ours {
-            place.destination.remove_all_blocking()?;
+            place.remove_all()?;
         }
         clear_journal(&place.beside)?;
         if unfinished == Unfinished::Resume && exists(&place.destination)? {
@@ -120,17 +137,6 @@ impl RemotePartial {
         }
         begin(place, destination, existing, header)
     }
-}
-
-/// Opens a destination.
-pub(in super::super) fn open(url: &crate::location::StoreUrl, options: &StoreOptions) -> Result<RemoteStore> {
-    let store = RemoteStore::open(url, options)?;
-    if !store.is_writable() {
-        let message = format!("could not write to {url}: web servers take no stores");
-        return Err(Error::new(ErrorKind::Unsupported, message)
-            .with_hint("name a local directory, or a bucket: s3://, gs:// or az://"));
-    }
-    Ok(store)
 }
 
 /// Reads what an earlier run left, and ends what it had begun: a publication, or the removal of a replaced store.
@@ -152,22 +158,38 @@ fn look(place: &Place, unfinished: Unfinished) -> Result<Found> {
         clear_replaced(place)?;
         return Ok(Found::Unfinished(left));
     }
-    let Some(mark) = place.beside.get_blocking(PUBLISHING_KEY, DOCUMENT_BYTES_MOST)? else {
-        return Ok(Found::Unfinished(left));
+    let mark = place.beside.get_blocking(PUBLISHING_KEY, DOCUMENT_BYTES_MOST)?;
+    let Some(mark) = mark.and_then(|mark| serde_json::from_slice::<Publishing>(&mark).ok()) else {
+        return if exists(&place.destination)? {
+            Err(unexplained(place))
+        } else {
+            Ok(Found::Unfinished(left))
+        };
     };
-    let Ok(mark) = serde_json::from_slice::<Publishing>(&mark) else { return Ok(Found::Unfinished(left)) };
     let last = match mark.keys.last() {
         Some(key) => place.destination.get_blocking(key, DOCUMENT_BYTES_MOST)?,
         None => None,
     };
-    if last.is_some_and(|last| xxh3_64(&last) == mark.last_xxh3) {
-        clear_journal(&place.beside)?;
-        return Ok(Found::Published(left.header));
+    match last {
+        Some(last) if xxh3_64(&last) == mark.last_xxh3 => {
+            clear_journal(&place.beside)?;
+            return Ok(Found::Published(left.header));
+        }
+        Some(_) => return Err(unexplained(place)),
+        None => {}
     }
     // no metadata stands before its chunks are known to be there
     place.destination.remove_blocking(mark.keys.into_iter().rev().collect())?;
     place.beside.remove_blocking(vec![PUBLISHING_KEY.to_owned()])?;
     Ok(Found::Unfinished(left))
+}
+
+/// Returns the error of a store that others put where an unfinished one was.
+fn unexplained(place: &Place) -> Error {
+    let (destination, beside) = (place.destination.place(), place.beside.place());
+    let message = format!("a store is at {destination} that the unfinished run of {beside} did not write");
+    Error::new(ErrorKind::Conflict, message)
+        .with_hint(format!("if it is to stay, remove {beside}; else remove the store yourself"))
 }
 
 fn resume(
@@ -184,8 +206,8 @@ fn resume(
         };
         return Err(Error::new(ErrorKind::Conflict, message).with_hint(hint));
     }
-    let journal = ObjectJournal::resume(&place.beside.uncancelled(), &left, &place.run);
-    Ok(build(place, destination, left.header.clone(), Some(left), journal))
+    let journal = ObjectJournal::resume(&place.beside, &left, &place.run);
+    build(place, destination, left.header.clone(), Some(left), journal)
 }
 
 fn begin(
@@ -199,25 +221,25 @@ fn begin(
     if replaces {
         place.beside.put_blocking(CLEARING_KEY, place.run.clone().into())?;
     }
-    let journal = ObjectJournal::create(&place.beside.uncancelled(), header, &place.run)?;
+    let journal = ObjectJournal::create(&place.beside, header, &place.run)?;
     if replaces {
         clear_replaced(&place)?;
     }
-    Ok(build(place, destination, header.clone(), None, journal))
+    build(place, destination, header.clone(), None, journal)
 }
 
 fn build(
-    mut place: Place,
+    place: Place,
     destination: &Destination<'_>,
     header: Header,
     left: Option<ObjectContents>,
     journal: ObjectJournal,
-) -> Start<RemotePartial> {
-    let writer = RemoteWriter::new(place.destination.clone(), destination.upload_bytes);
+) -> Result<Start<RemotePartial>> {
+    let writer = RemoteWriter::new(place.destination.clone(), destination.room);
     let journal = Arc::new(journal);
     let ticked = Arc::clone(&journal);
-    place.lock.keep(writer.clone(), move || ticked.tick());
-    Start::Build(Box::new(RemotePartial {
+    place.lock.guard(writer.clone(), move || ticked.tick())?;
+    Ok(Start::Build(Box::new(RemotePartial {
         url: destination.url.clone(),
         store: place.destination,
         beside: place.beside,
@@ -228,14 +250,14 @@ fn build(
         header,
         left,
         published: AtomicBool::new(false),
-    }))
+    })))
 }
 
 /// Removes the store that is replaced: the root's metadata first, so that it can be opened no more.
 fn clear_replaced(place: &Place) -> Result<()> {
     let keys = ROOT_DOCUMENTS.iter().map(|&key| key.to_owned()).collect();
     place.destination.remove_blocking(keys)?;
-    place.destination.remove_all_blocking()?;
+    place.remove_all()?;
     place.beside.remove_blocking(vec![CLEARING_KEY.to_owned()])
 }
 
@@ -255,6 +277,10 @@ fn check_free(store: &RemoteStore, existing: Existing) -> Result<()> {
     }
     let mut first = None;
     store.list_while("", &mut |object| {
+        // consoles mark folders by objects without a name of their own
+        if object.key.is_empty() {
+            return ControlFlow::Continue(());
+        }
         first = Some(object.key.to_owned());
         ControlFlow::Break(())
     })?;
