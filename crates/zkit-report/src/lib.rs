@@ -12,12 +12,16 @@ mod document;
 mod finding;
 pub mod format;
 pub mod render;
+mod report;
 mod sanitize;
+mod series;
 mod table;
 mod width;
 
 pub use chart::{Axis, GridMap, Histogram};
 pub use document::{Advice, Document, Facts};
 pub use finding::{ChunkBox, ChunkGrid, Confidence, Finding, FindingCounts, Severity};
+pub use report::{Occupancy, Report, RuleInfo, SCHEMA_VERSION, StoreSummary, Variable};
 pub use sanitize::sanitize;
+pub use series::{Point, Series};
 pub use table::{Column, Table};
