@@ -265,7 +265,10 @@ mod tests {
             ("github", "zkit audit: no findings in 0 stores\n"),
             ("html", "<!doctype html>"),
         ];
-        assert_eq!(starts.map(|(name, _)| name).to_vec(), Format::REPORTS.iter().map(|format| format.name()).collect::<Vec<_>>());
+        assert_eq!(
+            starts.map(|(name, _)| name).to_vec(),
+            Format::REPORTS.iter().map(|format| format.name()).collect::<Vec<_>>()
+        );
         for (name, start) in starts {
             shell(&path, &["--format", name]).emit_report(&Report::new("0.1.0")).unwrap();
             let answer = fs::read_to_string(&path).unwrap();

@@ -140,7 +140,9 @@ impl Report {
             match (named, array) {
                 // of one array a rule may say the same of several chunks that have no words
                 (Some(last), _) if last == (store, array) => continue,
-                (Some((last, _)), Some(array)) if last == store => head.push_str(&format!(", {}", clip(array))),
+                (Some((last, _)), Some(array)) if last == store => {
+                    head.push_str(&format!(", {}", clip(array)))
+                }
                 (Some(_), _) => head.push_str(&format!(", {}", self.place(store, array))),
                 (None, _) => head = self.place(store, array),
             }
@@ -168,7 +170,7 @@ impl Report {
     }
 
     /// Returns the remedies of errors and warnings, each once, the worst first.
-    fn advice(&self, groups: &[Group<'_>]) -> Vec<Advice> {
+    pub(crate) fn advice(&self, groups: &[Group<'_>]) -> Vec<Advice> {
         let mut seen = BTreeSet::new();
         let mut advice = Vec::new();
         for group in groups.iter().filter(|group| group.severity > Severity::Info) {
