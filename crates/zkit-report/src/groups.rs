@@ -5,6 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::finding::{Finding, Severity};
 use crate::report::Report;
+use crate::words;
+
+/// The most remedies that are kept of findings that say the same.
+const REMEDIES_MOST: usize = 5;
 
 /// The findings of one rule with one severity.
 #[derive(Debug)]
@@ -33,6 +37,62 @@ impl Group<'_> {
             .collect();
         arrays.len() as u64
     }
+}
+
+/// Findings of one rule that say the same of the same chunks, of several arrays or of several stores.
+#[derive(Debug)]
+pub(crate) struct Alike<'a> {
+    /// The first of them.
+    pub(crate) finding: &'a Finding,
+    /// The stores; each has all of `arrays`.
+    pub(crate) stores: Vec<&'a str>,
+    /// The arrays; empty for findings of whole stores.
+    pub(crate) arrays: Vec<&'a str>,
+    /// What to do, each once.
+    pub(crate) remedies: Vec<&'a str>,
+    /// How many findings they are.
+    pub(crate) findings: usize,
+}
+
+/// Returns the findings of a group, those joined that differ in their place alone; in the order of the first
+/// of each.
+pub(crate) fn alike<'a>(group: &Group<'a>) -> Vec<Alike<'a>> {
+    // what the findings of a store say: their arrays
+    let mut order = Vec::new();
+    let mut in_store: BTreeMap<_, Vec<&Finding>> = BTreeMap::new();
+    for &finding in &group.findings {
+        let key =
+            (finding.store.as_str(), finding.confidence, finding.message.as_str(), words::extent(finding));
+        let findings = in_store.entry(key.clone()).or_default();
+        if findings.is_empty() {
+            order.push(key);
+        }
+        findings.push(finding);
+    }
+    // stores that say the same of the same arrays
+    let mut joined: Vec<Alike<'a>> = Vec::new();
+    let mut positions: BTreeMap<_, usize> = BTreeMap::new();
+    for key in order {
+        let findings = &in_store[&key];
+        let (store, confidence, message, extent) = key.clone();
+        let mut arrays: Vec<&str> = findings.iter().filter_map(|finding| finding.array.as_deref()).collect();
+        arrays.dedup();
+        let position =
+            *positions.entry((confidence, message, extent, arrays.clone())).or_insert(joined.len());
+        if position == joined.len() {
+            let (finding, stores, remedies) = (findings[0], Vec::new(), Vec::new());
+            joined.push(Alike { finding, stores, arrays, remedies, findings: 0 });
+        }
+        let all = &mut joined[position];
+        all.stores.push(store);
+        all.findings += findings.len();
+        for remedy in findings.iter().filter_map(|finding| finding.remedy.as_deref()) {
+            if !all.remedies.contains(&remedy) && all.remedies.len() < REMEDIES_MOST {
+                all.remedies.push(remedy);
+            }
+        }
+    }
+    joined
 }
 
 /// Returns the findings by rule: errors before warnings before notes, surer rules before less sure ones,
@@ -66,6 +126,26 @@ mod tests {
     use super::*;
     use crate::finding::Confidence;
     use crate::samples;
+
+    #[test]
+    fn findings_that_differ_in_place_alone_are_one() {
+        let mut report = Report::new("0.0.0");
+        for store in ["a", "b", "c"] {
+            for array in ["/t", "/u"] {
+                let remedy = Some(format!("zkit repair {store}"));
+                let (store, array) = (store.to_owned(), Some(array.to_owned()));
+                report.findings.push(Finding { store, array, remedy, ..samples::finding("corrupt-chunk") });
+            }
+        }
+        let array = Some("/v".to_owned());
+        report.findings.push(Finding { store: "c".into(), array, ..samples::finding("corrupt-chunk") });
+        let groups = by_rule(&report);
+        let joined = alike(&groups[0]);
+        assert_eq!(joined.len(), 2);
+        assert_eq!((&joined[0].stores[..], &joined[0].arrays[..]), (&["a", "b"][..], &["/t", "/u"][..]));
+        assert_eq!((joined[0].findings, joined[0].remedies.len()), (4, 2));
+        assert_eq!((&joined[1].stores[..], &joined[1].arrays[..]), (&["c"][..], &["/t", "/u", "/v"][..]));
+    }
 
     #[test]
     fn worst_rules_come_first_and_the_surest_findings_in_them() {

@@ -12,6 +12,7 @@ mod document;
 mod finding;
 pub mod format;
 mod groups;
+mod names;
 pub mod render;
 mod report;
 mod report_text;

@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::document::{Advice, Document, Facts, Item};
 use crate::finding::{Confidence, Finding, Severity};
 use crate::format;
-use crate::groups::{Group, by_rule};
+use crate::groups::{Alike, Group, alike, by_rule};
+use crate::names::Names;
 use crate::report::{Report, StoreSummary};
 use crate::words;
 
 /// What is shown before the rest is counted.
 const ITEMS_A_RULE: usize = 8;
-const PLACES_AN_ITEM: usize = 6;
 const STORES_SHOWN: usize = 5;
 const MAPS_SHOWN: usize = 2;
 const ADVICE_SHOWN: usize = 5;
@@ -25,43 +25,54 @@ impl Report {
     ///
     /// Bounded: a rule shows some of its findings and counts the rest.
     pub fn document(&self) -> Document {
-        let groups = by_rule(self);
+        let (groups, names) = (by_rule(self), Names::of(self));
         let mut document = Document::new();
-        document.title(self.verdict()).facts(self.facts());
+        document.title(self.verdict()).facts(self.facts(&names));
         for group in &groups {
-            document.title(heading(group)).items(self.items(group));
+            document.title(heading(group)).items(items(group, &names));
         }
         for occupancy in self.occupancy.iter().filter(|occupancy| occupancy.map.has_bad()).take(MAPS_SHOWN) {
-            let place = self.place(&occupancy.store, Some(&occupancy.array));
+            let place = names.place(&occupancy.store, Some(&occupancy.array));
             document.title(format!("Chunks of {place}")).grid_map(occupancy.map.clone());
         }
-        let advice = self.advice(&groups);
+        let advice = self.advice(&groups, &names);
         if !advice.is_empty() {
             document.title("Next").advice(advice);
         }
         document
     }
 
-    /// Returns the verdict in a line: `3 errors, 1 warning in 2 of 22 stores`.
+    /// Returns the verdict in a line: `3 errors, 7 notes; errors or warnings in 2 of 22 stores`.
     pub(crate) fn verdict(&self) -> String {
+        let mut verdict = words::counts(&self.summary);
+        let bad: BTreeSet<&str> = self
+            .findings
+            .iter()
+            .filter(|finding| finding.severity > Severity::Info)
+            .map(|finding| finding.store.as_str())
+            .collect();
         let stores = format::counted(self.stores.len() as u64, "store", "stores");
-        let affected: BTreeSet<&str> = self.findings.iter().map(|finding| finding.store.as_str()).collect();
-        let verdict = match (self.stores.len(), affected.len()) {
-            (_, 0) => format!("no findings in {stores}"),
-            (1, _) => words::counts(&self.summary),
-            (_, some) => format!(
-                "{} in {} of {stores}",
-                words::counts(&self.summary),
-                format::count(some.min(self.stores.len()) as u64)
-            ),
-        };
-        if self.complete { verdict } else { format!("{verdict}; not everything could be read") }
+        match (self.stores.len(), bad.len()) {
+            (1, _) => {}
+            (_, 0) => verdict.push_str(&format!(" in {stores}")),
+            (_, bad) => {
+                let bad = format::count(bad as u64);
+                verdict.push_str(&format!("; errors or warnings in {bad} of {stores}"));
+            }
+        }
+        if !self.complete {
+            verdict.push_str("; not everything could be read");
+        }
+        verdict
     }
 
-    fn facts(&self) -> Facts {
+    fn facts(&self, names: &Names) -> Facts {
         let mut facts = Facts::new();
         let [only] = self.stores.as_slice() else {
             facts.fact("stores", self.stores_in_words());
+            if let Some(folder) = &names.folder {
+                facts.fact("below", clip(folder));
+            }
             return self.shared_facts(facts);
         };
         facts.fact("store", clip(&only.url)).fact("kind", clip(&only.kind));
@@ -110,89 +121,50 @@ impl Report {
         if kinds.is_empty() { "0".into() } else { kinds.join(", ") }
     }
 
-    /// Returns the findings of a rule; those that say the same of several places are one item.
-    fn items(&self, group: &Group<'_>) -> Vec<Item> {
-        let mut order: Vec<(&str, Option<String>)> = Vec::new();
-        let mut alike: BTreeMap<(&str, Option<String>), Vec<&Finding>> = BTreeMap::new();
-        for &finding in &group.findings {
-            let key = (finding.message.as_str(), words::extent(finding));
-            let findings = alike.entry(key.clone()).or_default();
-            if findings.is_empty() {
-                order.push(key);
-            }
-            findings.push(finding);
-        }
-        let mut items: Vec<Item> =
-            order.iter().take(ITEMS_A_RULE).map(|key| self.item(key, &alike[key])).collect();
-        let more: u64 = order.iter().skip(ITEMS_A_RULE).map(|key| alike[key].len() as u64).sum();
-        if more > 0 {
-            let rest = format::counted(more, "more finding", "more findings");
-            items.push(Item { head: format!("and {rest}; --format json has all"), lines: Vec::new() });
-        }
-        items
-    }
-
-    fn item(&self, (message, extent): &(&str, Option<String>), findings: &[&Finding]) -> Item {
-        let mut head = String::new();
-        let mut named: Option<(&str, Option<&str>)> = None;
-        for finding in findings.iter().take(PLACES_AN_ITEM) {
-            let (store, array) = (finding.store.as_str(), finding.array.as_deref());
-            match (named, array) {
-                // of one array a rule may say the same of several chunks that have no words
-                (Some(last), _) if last == (store, array) => continue,
-                (Some((last, _)), Some(array)) if last == store => {
-                    head.push_str(&format!(", {}", clip(array)))
-                }
-                (Some(_), _) => head.push_str(&format!(", {}", self.place(store, array))),
-                (None, _) => head = self.place(store, array),
-            }
-            named = Some((store, array));
-        }
-        if findings.len() > PLACES_AN_ITEM {
-            let more = (findings.len() - PLACES_AN_ITEM) as u64;
-            head.push_str(&format!(" and {}", format::counted(more, "more place", "more places")));
-        }
-        let mut lines = vec![clip(message)];
-        lines.extend(extent.as_deref().map(clip));
-        if findings[0].confidence != Confidence::High {
-            lines.push(format!("confidence {}", findings[0].confidence.name()));
-        }
-        Item { head, lines }
-    }
-
-    /// Returns a place in words; the only store of a report is not named again and again.
-    fn place(&self, store: &str, array: Option<&str>) -> String {
-        match array {
-            Some(array) if self.stores.len() == 1 => clip(array),
-            Some(array) => format!("{} {}", clip(store), clip(array)),
-            None => clip(store),
-        }
-    }
-
     /// Returns the remedies of errors and warnings, each once, the worst first.
-    pub(crate) fn advice(&self, groups: &[Group<'_>]) -> Vec<Advice> {
+    pub(crate) fn advice(&self, groups: &[Group<'_>], names: &Names) -> Vec<Advice> {
         let mut seen = BTreeSet::new();
         let mut advice = Vec::new();
         for group in groups.iter().filter(|group| group.severity > Severity::Info) {
             for finding in &group.findings {
                 let Some(remedy) = finding.remedy.as_deref() else { continue };
                 if advice.len() < ADVICE_SHOWN && seen.insert(remedy) {
-                    advice.push(self.advice_of(finding, remedy));
+                    advice.push(advice_of(finding, remedy, names));
                 }
             }
         }
         advice
     }
+}
 
-    fn advice_of(&self, finding: &Finding, remedy: &str) -> Advice {
-        let place = self.place(&finding.store, finding.array.as_deref());
-        let why = format!("{}: {place}", finding.rule);
-        if words::is_command(remedy) {
-            // whole, so that it can be copied
-            return Advice { what: why, why: String::new(), command: Some(remedy.to_owned()) };
-        }
-        Advice { what: clip(remedy), why, command: None }
+fn advice_of(finding: &Finding, remedy: &str, names: &Names) -> Advice {
+    let why = format!("{}: {}", finding.rule, names.place(&finding.store, finding.array.as_deref()));
+    if words::is_command(remedy) {
+        // whole, so that it can be copied
+        return Advice { what: why, why: String::new(), command: Some(remedy.to_owned()) };
     }
+    Advice { what: clip(remedy), why, command: None }
+}
+
+/// Returns the findings of a rule; those that say the same of several places are one item.
+fn items(group: &Group<'_>, names: &Names) -> Vec<Item> {
+    let joined = alike(group);
+    let mut items: Vec<Item> = joined.iter().take(ITEMS_A_RULE).map(|all| item(all, names)).collect();
+    let more: usize = joined.iter().skip(ITEMS_A_RULE).map(|all| all.findings).sum();
+    if more > 0 {
+        let rest = format::counted(more as u64, "more finding", "more findings");
+        items.push(Item { head: format!("and {rest}; --format json has all"), lines: Vec::new() });
+    }
+    items
+}
+
+fn item(all: &Alike<'_>, names: &Names) -> Item {
+    let mut lines = vec![clip(&all.finding.message)];
+    lines.extend(words::extent(all.finding).as_deref().map(clip));
+    if all.finding.confidence != Confidence::High {
+        lines.push(format!("confidence {}", all.finding.confidence.name()));
+    }
+    Item { head: names.places(&all.stores, &all.arrays), lines }
 }
 
 /// Returns the line above the findings of a rule: `error missing-slab: 3 findings (absent chunks form ...)`.
@@ -262,10 +234,8 @@ mod tests {
         let array = |index| Finding { array: Some(format!("/v{index}")), ..samples::finding("all-nan") };
         report.findings = (0..227).map(array).collect();
         let text = text_of(&report);
-        assert!(
-            text.contains("/v5 and 221 more\n  places\n") || text.contains("and 221 more places"),
-            "{text}"
-        );
+        let arrays = "batch_03.zarr: /v0, /v1, /v2, /v3, /v4, /v5 and 221 more arrays\n";
+        assert!(text.contains(arrays), "{text}");
         assert_eq!(text.matches("it is not as it should be").count(), 1, "{text}");
     }
 

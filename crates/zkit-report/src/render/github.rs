@@ -83,11 +83,14 @@ fn of_group(group: &Group<'_>) -> Annotation {
         return of_finding(first);
     }
     let stores = format::counted(group.stores(), "store", "stores");
-    let arrays = format::counted(group.arrays(), "array", "arrays");
+    let places = match group.arrays() {
+        0 => stores,
+        arrays => format!("{stores}, {}", format::counted(arrays, "array", "arrays")),
+    };
     Annotation {
         title: format!("{}: {} findings", group.rule, format::count(others + 1)),
         text: format!(
-            "{}: {}\nand {} in {stores}, {arrays}",
+            "{}: {}\nand {} in {places}",
             place(first),
             text(first),
             format::counted(others, "more finding", "more findings"),

@@ -13,9 +13,10 @@ use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
 use crate::document::Advice;
-use crate::finding::{Confidence, Finding, FindingCounts, Severity};
+use crate::finding::{Confidence, FindingCounts, Severity};
 use crate::format;
-use crate::groups::{Group, by_rule};
+use crate::groups::{Alike, Group, alike, by_rule};
+use crate::names::{Folded, Names, clip, folded};
 use crate::render::svg::{self, Line, Map, Strip};
 use crate::report::{Report, StoreSummary, Variable};
 use crate::report_text::sum_in_words;
@@ -26,8 +27,8 @@ const STYLE: &str = include_str!("../../templates/report.css");
 const SCRIPT: &str = include_str!("../../templates/report.js");
 
 /// What is shown before the rest is counted: the size of the file stays below some megabytes.
-const FINDINGS_A_RULE: usize = 200;
-const FINDINGS_MOST: usize = 2_000;
+const ROWS_A_RULE: usize = 200;
+const ROWS_MOST: usize = 2_000;
 const STORES_MOST: usize = 500;
 const UNREAD_MOST: usize = 20;
 const MAPS_MOST: usize = 48;
@@ -100,15 +101,15 @@ struct GroupView {
 }
 
 struct RowView {
-    store: String,
-    array: String,
+    stores: Folded,
+    arrays: Folded,
     extent: String,
     message: String,
     /// Empty where it is high.
     confidence: &'static str,
     evidence: Vec<(String, String)>,
-    remedy: Option<String>,
-    remedy_is_command: bool,
+    /// Each, and whether it is a command.
+    remedies: Vec<(String, bool)>,
 }
 
 struct StoreView {
@@ -147,12 +148,11 @@ struct RuleView {
 impl Page {
     fn of(report: &Report) -> Self {
         let groups = by_rule(report);
-        let prefix = common_folder(&report.stores);
-        let names = Names { prefix: prefix.as_deref().unwrap_or_default(), stores: report.stores.len() };
+        let names = Names::of(report);
         let by_store = counts_by_store(report);
         let worst_stores = worst_stores_first(report, &by_store);
         let views = group_views(&groups, &names);
-        let listed: usize = views.iter().map(|group| group.rows.len()).sum();
+        let left_out = views.iter().map(|group| group.more).sum();
         let (tone, headline) = tone(report);
         let unread: Vec<&StoreSummary> = report.stores.iter().filter(|store| !store.complete).collect();
         let quiet: Vec<&str> = report
@@ -178,9 +178,9 @@ impl Page {
             more_unread: beyond(unread.len(), UNREAD_MOST),
             unread: unread.into_iter().take(UNREAD_MOST).map(|store| name(&store.url)).collect(),
             cards: cards(report),
-            next: report.advice(&groups).into_iter().map(clean_advice).collect(),
+            next: report.advice(&groups, &names).into_iter().map(clean_advice).collect(),
             strip: (report.stores.len() > 1).then(|| strip(&worst_stores, &by_store, &names)),
-            left_out: beyond(report.findings.len(), listed),
+            left_out,
             groups: views,
             maps: maps(report, &names),
             more_maps: beyond(report.occupancy.len(), MAPS_MOST),
@@ -194,24 +194,8 @@ impl Page {
             not_seen: not_seen.into_iter().take(NOT_SEEN_MOST).map(text).collect(),
             quiet_rules: quiet.join(", "),
             hidden: report.hidden,
-            prefix: prefix.as_deref().map(name),
+            prefix: names.folder.as_deref().map(name),
         }
-    }
-}
-
-/// How stores are named: without the folder that they share, and not at all where there is one.
-struct Names<'a> {
-    prefix: &'a str,
-    stores: usize,
-}
-
-impl Names<'_> {
-    fn store(&self, url: &str) -> String {
-        name(url.strip_prefix(self.prefix).filter(|rest| !rest.is_empty()).unwrap_or(url))
-    }
-
-    fn place(&self, store: &str, array: &str) -> String {
-        if self.stores == 1 { name(array) } else { format!("{} {}", self.store(store), name(array)) }
     }
 }
 
@@ -222,6 +206,10 @@ fn digest(content: &str) -> String {
 
 fn name(name: &str) -> String {
     words::clipped(&sanitize(name), NAME_MOST).into_owned()
+}
+
+fn sanitized(name: String) -> String {
+    sanitize(&name).into_owned()
 }
 
 fn text(text: &str) -> String {
@@ -275,18 +263,6 @@ fn cards(report: &Report) -> Vec<Card> {
     ]
 }
 
-/// Returns the folder that all stores lie in, with a slash at its end, if there are several stores.
-fn common_folder(stores: &[StoreSummary]) -> Option<String> {
-    let [first, rest @ ..] = stores else { return None };
-    let mut common = first.url.as_str();
-    for store in rest {
-        let alike = common.char_indices().zip(store.url.chars()).take_while(|((_, a), b)| a == b).last();
-        common = &common[..alike.map_or(0, |((offset, character), _)| offset + character.len_utf8())];
-    }
-    let folder = &common[..common.rfind('/')? + 1];
-    (!rest.is_empty() && !folder.ends_with("//") && folder.len() > 1).then(|| folder.to_owned())
-}
-
 fn counts_by_store(report: &Report) -> BTreeMap<&str, FindingCounts> {
     let mut by_store: BTreeMap<&str, FindingCounts> = BTreeMap::new();
     for finding in &report.findings {
@@ -323,11 +299,11 @@ fn class_of(counts: &FindingCounts) -> (&'static str, &'static str) {
     }
 }
 
-fn strip(stores: &[&StoreSummary], by_store: &BTreeMap<&str, FindingCounts>, names: &Names<'_>) -> Strip {
+fn strip(stores: &[&StoreSummary], by_store: &BTreeMap<&str, FindingCounts>, names: &Names) -> Strip {
     let square = |store: &&StoreSummary| {
         let counts = by_store.get(store.url.as_str()).copied().unwrap_or_default();
         let (class, sign) = if store.complete { class_of(&counts) } else { incomplete_class(&counts) };
-        (class, sign, format!("{}: {}", names.store(&store.url), words::counts(&counts)))
+        (class, sign, format!("{}: {}", sanitized(names.store(&store.url)), words::counts(&counts)))
     };
     svg::strip(stores.iter().take(STORES_MOST).map(square))
 }
@@ -339,12 +315,14 @@ fn incomplete_class(counts: &FindingCounts) -> (&'static str, &'static str) {
     }
 }
 
-fn group_views(groups: &[Group<'_>], names: &Names<'_>) -> Vec<GroupView> {
-    let mut left = FINDINGS_MOST;
+fn group_views(groups: &[Group<'_>], names: &Names) -> Vec<GroupView> {
+    let mut left = ROWS_MOST;
     let mut views = Vec::with_capacity(groups.len());
     for group in groups {
-        let shown = group.findings.len().min(FINDINGS_A_RULE).min(left);
-        left -= shown;
+        let rows = alike(group);
+        let shown = &rows[..rows.len().min(ROWS_A_RULE).min(left)];
+        left -= shown.len();
+        let findings: usize = shown.iter().map(|row| row.findings).sum();
         views.push(GroupView {
             rule: name(group.rule),
             severity: group.severity.name(),
@@ -356,8 +334,8 @@ fn group_views(groups: &[Group<'_>], names: &Names<'_>) -> Vec<GroupView> {
             },
             extent: extent_of(group),
             summary: group.summary.map(text).unwrap_or_default(),
-            rows: group.findings.iter().take(shown).map(|finding| row(finding, names)).collect(),
-            more: beyond(group.findings.len(), shown),
+            rows: shown.iter().map(|row| row_view(row, names)).collect(),
+            more: beyond(group.findings.len(), findings),
         });
     }
     views
@@ -373,33 +351,33 @@ fn extent_of(group: &Group<'_>) -> String {
     }
 }
 
-fn row(finding: &Finding, names: &Names<'_>) -> RowView {
+fn row_view(row: &Alike<'_>, names: &Names) -> RowView {
+    let finding = row.finding;
     let evidence = finding.evidence.iter().filter(|(key, _)| *key != "coordinates").take(EVIDENCE_MOST);
     RowView {
-        store: names.store(&finding.store),
-        array: finding.array.as_deref().map(name).unwrap_or_default(),
+        stores: folded(&row.stores, |url| sanitized(names.store(url))),
+        arrays: folded(&row.arrays, |path| sanitized(clip(path))),
         extent: words::extent(finding).as_deref().map(text).unwrap_or_default(),
         message: text(&finding.message),
         confidence: if finding.confidence == Confidence::High { "" } else { finding.confidence.name() },
         evidence: evidence.map(|(key, value)| (name(key), text(&words::plain(value)))).collect(),
-        remedy_is_command: finding.remedy.as_deref().is_some_and(words::is_command),
-        remedy: finding.remedy.as_deref().map(text),
+        remedies: row.remedies.iter().map(|remedy| (text(remedy), words::is_command(remedy))).collect(),
     }
 }
 
-fn maps(report: &Report, names: &Names<'_>) -> Vec<Map> {
+fn maps(report: &Report, names: &Names) -> Vec<Map> {
     let mut maps: Vec<_> = report.occupancy.iter().collect();
     maps.sort_by_key(|occupancy| !occupancy.map.has_bad());
     maps.into_iter()
         .take(MAPS_MOST)
         .map(|occupancy| {
-            let place = names.place(&occupancy.store, &occupancy.array);
+            let place = sanitized(names.place(&occupancy.store, Some(&occupancy.array)));
             svg::map(&occupancy.map, place, &occupancy.grid_shape)
         })
         .collect()
 }
 
-fn lines(report: &Report, names: &Names<'_>) -> Vec<Line> {
+fn lines(report: &Report, names: &Names) -> Vec<Line> {
     let highest =
         |series: &crate::Series| series.points.iter().filter_map(|point| point.value).fold(0.0, f64::max);
     let mut series: Vec<_> = report.series.iter().collect();
@@ -407,7 +385,7 @@ fn lines(report: &Report, names: &Names<'_>) -> Vec<Line> {
     series
         .into_iter()
         .take(LINES_MOST)
-        .map(|series| svg::line(series, names.place(&series.store, &series.array)))
+        .map(|series| svg::line(series, sanitized(names.place(&series.store, Some(&series.array)))))
         .collect()
 }
 
@@ -415,12 +393,12 @@ fn store_views(
     report: &Report,
     stores: &[&StoreSummary],
     by_store: &BTreeMap<&str, FindingCounts>,
-    names: &Names<'_>,
+    names: &Names,
 ) -> Vec<StoreView> {
     let largest = report.stores.iter().filter_map(|store| store.bytes_stored).max().unwrap_or(0);
     let share = |stored: u64| (report.stores.len() > 1 && largest > 0).then(|| percent(stored, largest));
     let view = |store: &&StoreSummary| StoreView {
-        name: names.store(&store.url),
+        name: sanitized(names.store(&store.url)),
         kind: name(&store.kind),
         badges: badges(store, by_store.get(store.url.as_str()).copied().unwrap_or_default()),
         arrays: format::count(store.arrays),
@@ -460,7 +438,7 @@ fn badges(store: &StoreSummary, counts: FindingCounts) -> Vec<(&'static str, Str
     badges
 }
 
-fn variable_views(report: &Report, names: &Names<'_>) -> Vec<VariableView> {
+fn variable_views(report: &Report, names: &Names) -> Vec<VariableView> {
     let share = |count: u64, variable: &Variable| count as f64 / variable.elements.max(1) as f64;
     let mut variables: Vec<&Variable> = report.variables.iter().collect();
     variables.sort_by(|a, b| {
@@ -468,7 +446,7 @@ fn variable_views(report: &Report, names: &Names<'_>) -> Vec<VariableView> {
     });
     let number = |number: Option<f64>| number.map(svg::short).unwrap_or_default();
     let view = |variable: &Variable| VariableView {
-        store: names.store(&variable.store),
+        store: sanitized(names.store(&variable.store)),
         array: name(&variable.array),
         data_type: name(&variable.data_type),
         chunks: format!(
@@ -505,6 +483,7 @@ fn rule_views(report: &Report, groups: &[Group<'_>]) -> Vec<RuleView> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::finding::Finding;
     use crate::samples::{self, HOSTILE};
     use proptest::prelude::*;
 
@@ -561,7 +540,7 @@ mod tests {
         let long = "x".repeat(2_000);
         let finding = |index: u32| Finding {
             array: Some(format!("/{index}{long}")),
-            message: long.clone(),
+            message: format!("{index} {long}"),
             ..samples::finding(if index.is_multiple_of(2) { "corrupt-chunk" } else { "truncated-chunk" })
         };
         report.findings = (0..1_000).map(finding).collect();
@@ -575,21 +554,6 @@ mod tests {
         assert!(page.contains("and 300 more of corrupt-chunk"));
         assert!(page.contains("600 findings are not listed here"));
         assert!(page.contains("4,503 more are not listed"));
-    }
-
-    #[test]
-    fn stores_are_named_below_the_folder_that_they_share() {
-        let stores = |urls: &[&str]| -> Option<String> {
-            let template = &samples::report().stores[0];
-            let stores: Vec<_> =
-                urls.iter().map(|url| StoreSummary { url: (*url).into(), ..template.clone() }).collect();
-            common_folder(&stores)
-        };
-        assert_eq!(stores(&["/d/a.zarr", "/d/ab.zarr"]).as_deref(), Some("/d/"));
-        assert_eq!(stores(&["s3://b/c/a.zarr", "s3://b/c/b.zarr"]).as_deref(), Some("s3://b/c/"));
-        assert_eq!(stores(&["s3://b", "s3://c"]), None);
-        assert_eq!(stores(&["/d/a.zarr"]), None);
-        assert_eq!(stores(&["/\u{e9}/a", "/\u{e8}/a"]), None);
     }
 
     fn assert_safe(text: &str) {

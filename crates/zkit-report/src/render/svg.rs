@@ -1,6 +1,8 @@
 //! Pictures of a report as the attributes of SVG elements: maps of chunk grids, lines, squares.
 
-use crate::chart::GridMap;
+use std::ops::Range;
+
+use crate::chart::{Axis, GridMap};
 use crate::format;
 use crate::render::charts::{CellCounts, cells};
 use crate::sanitize::sanitize;
@@ -66,9 +68,39 @@ fn kind_of(cell: CellCounts) -> Option<usize> {
     }
 }
 
+/// Which dimension goes across: the longer one, so that time runs from left to right and maps are low.
+#[derive(Clone, Copy)]
+enum Orientation {
+    AsGiven,
+    Turned,
+}
+
+impl Orientation {
+    fn of(map: &GridMap) -> Self {
+        if map.rows.chunks > map.columns.chunks { Self::Turned } else { Self::AsGiven }
+    }
+
+    /// Returns the axis that goes down and the one that goes across.
+    fn axes(self, map: &GridMap) -> (&Axis, &Axis) {
+        match self {
+            Self::AsGiven => (&map.rows, &map.columns),
+            Self::Turned => (&map.columns, &map.rows),
+        }
+    }
+
+    fn count(self, map: &GridMap, down: &Range<usize>, across: &Range<usize>) -> CellCounts {
+        match self {
+            Self::AsGiven => CellCounts::of(map, down, across),
+            Self::Turned => CellCounts::of(map, across, down),
+        }
+    }
+}
+
 /// Draws the map of a grid; runs of equal cells are one rectangle, so that it takes some kilobytes.
 pub(crate) fn map(map: &GridMap, place: String, grid_shape: &[u64]) -> Map {
-    let (rows, columns) = (cells(&map.rows, ROWS_MOST), cells(&map.columns, COLUMNS_MOST));
+    let orientation = Orientation::of(map);
+    let (down, across) = orientation.axes(map);
+    let (rows, columns) = (cells(down, ROWS_MOST), cells(across, COLUMNS_MOST));
     let width_of_cell = (MAP_WIDTH / columns.len().max(1)).clamp(4, 22);
     let height_of_cell = if rows.len() == 1 { 22 } else { width_of_cell.min(16) };
     let mut paths = [const { String::new() }; CLASSES.len()];
@@ -78,7 +110,7 @@ pub(crate) fn map(map: &GridMap, place: String, grid_shape: &[u64]) -> Map {
         let mut run: Option<(usize, usize)> = None;
         for column in 0..=columns.len() {
             let kind = columns.get(column).and_then(|column_bins| {
-                let cell = CellCounts::of(map, row_bins, column_bins);
+                let cell = orientation.count(map, row_bins, column_bins);
                 stored = stored.saturating_add(cell.stored);
                 bad = bad.saturating_add(cell.bad);
                 total = total.saturating_add(cell.total);
@@ -102,8 +134,8 @@ pub(crate) fn map(map: &GridMap, place: String, grid_shape: &[u64]) -> Map {
     Map {
         place,
         caption: caption(grid_shape, stored, bad, total),
-        rows: if map.rows.chunks > 1 { axis_label(&map.rows) } else { String::new() },
-        columns: axis_label(&map.columns),
+        rows: if down.chunks > 1 { axis_label(down) } else { String::new() },
+        columns: axis_label(across),
         left: MAP_LEFT,
         top: MAP_TOP,
         width,
@@ -130,7 +162,7 @@ fn caption(grid_shape: &[u64], stored: u64, bad: u64, total: u64) -> String {
     caption
 }
 
-fn axis_label(axis: &crate::Axis) -> String {
+fn axis_label(axis: &Axis) -> String {
     let name = words::clipped(&sanitize(&axis.name), LABEL_MOST).into_owned();
     match axis.chunks {
         0 | 1 => name,
@@ -361,6 +393,15 @@ mod tests {
         assert_eq!(paths, [("all", all), ("bad", "M44 16h44v16h-44z")]);
         assert_eq!(drawn.caption, "2 x 4 chunks, 7 stored (87.5 %), 2 named by findings");
         assert_eq!((drawn.width, drawn.height), (88, 32));
+    }
+
+    #[test]
+    fn the_longer_dimension_goes_across() {
+        let mut grid = GridMap::of_grid(&[5, 2], Some(&[Some("time".into()), Some("y".into())])).unwrap();
+        grid.mark_chunk(&[4, 0]);
+        let drawn = map(&grid, String::new(), &[5, 2]);
+        assert_eq!((drawn.columns.as_str(), drawn.rows.as_str()), ("time 0..4", "y 0..1"));
+        assert_eq!(drawn.layers[0].path, "M88 0h22v16h-22z");
     }
 
     #[test]
