@@ -68,16 +68,21 @@ impl Shell {
     /// Writes the answer, in the format that was asked for: the document for people, or the value for
     /// programs.
     ///
-    /// Progress ends here. Call it once: a file takes one answer.
+    /// Progress ends here. Call it once: a file takes one answer. Fails with kind `Usage` in a format that only
+    /// reports have.
     pub fn emit(&self, document: &Document, value: &impl Serialize) -> anyhow::Result<()> {
         self.progress.stop();
-        self.output.write(|out| match self.format {
-            Format::Text => out.write_all(text::render(document, &self.style).as_bytes()),
-            Format::Json => json::write(out, value),
-            Format::Junit | Format::Sarif | Format::Github | Format::Html => {
-                Err(io::Error::other("only reports are written in this format"))
+        match self.format {
+            Format::Text => {
+                let text = text::render(document, &self.style);
+                self.output.write(|out| out.write_all(text.as_bytes()))
             }
-        })
+            Format::Json => self.output.write(|out| json::write(out, value)),
+            Format::Junit | Format::Sarif | Format::Github | Format::Html => {
+                let message = format!("this has no answer in the format `{}`", self.format.name());
+                Err(Error::new(ErrorKind::Usage, message).with_hint("pass --format text or json").into())
+            }
+        }
     }
 
     /// Writes a report as the answer, in the format that was asked for.

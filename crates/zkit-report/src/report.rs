@@ -109,7 +109,8 @@ pub struct RuleInfo {
     pub severity: Severity,
     /// What it finds, in one sentence without a full stop.
     pub summary: &'static str,
-    /// What `zkit audit --explain` prints: paragraphs apart by an empty line.
+    /// What `zkit audit --explain` prints: paragraphs apart by an empty line; where their lines break is of no
+    /// meaning.
     #[serde(skip)]
     pub explain: &'static str,
 }

@@ -106,6 +106,12 @@ pub(crate) fn clipped(text: &str, most: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{start}[{} more characters]{end}", format::count((length - head - tail) as u64)))
 }
 
+/// Returns the paragraphs of a text, which are apart by an empty line; their own lines are joined.
+pub(crate) fn paragraphs(text: &str) -> Vec<String> {
+    let joined = |paragraph: &str| paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
+    text.split("\n\n").map(joined).filter(|paragraph| !paragraph.is_empty()).collect()
+}
+
 /// Returns whether a remedy is a command line rather than a sentence.
 ///
 /// Rules write commands of the programs that their users have; a sentence begins with a verb.
@@ -156,6 +162,12 @@ mod tests {
     fn counts_name_what_there_is() {
         assert_eq!(counts(&FindingCounts { errors: 2, warnings: 0, infos: 1 }), "2 errors, 1 note");
         assert_eq!(counts(&FindingCounts::default()), "no findings");
+    }
+
+    #[test]
+    fn lines_of_a_paragraph_are_joined() {
+        assert_eq!(paragraphs("a\nb\n\n\nc  d\n"), ["a b", "c d"]);
+        assert!(paragraphs("").is_empty());
     }
 
     #[test]

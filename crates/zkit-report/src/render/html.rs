@@ -142,7 +142,7 @@ struct RuleView {
     id: String,
     severity: &'static str,
     severity_word: &'static str,
-    text: String,
+    paragraphs: Vec<String>,
 }
 
 impl Page {
@@ -474,7 +474,7 @@ fn rule_views(report: &Report, groups: &[Group<'_>]) -> Vec<RuleView> {
             id: name(rule.id),
             severity: group.severity.name(),
             severity_word: severity_word(group.severity),
-            text: if rule.explain.is_empty() { rule.summary } else { rule.explain }.to_owned(),
+            paragraphs: words::paragraphs(if rule.explain.is_empty() { rule.summary } else { rule.explain }),
         });
     }
     views

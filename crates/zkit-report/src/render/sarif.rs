@@ -68,13 +68,13 @@ fn rules(report: &Report) -> Vec<RuleInfo> {
 
 fn rule(rule: &RuleInfo) -> Value {
     let summary = if rule.summary.is_empty() { rule.id } else { rule.summary };
-    let explain = if rule.explain.is_empty() { summary } else { rule.explain };
+    let explain = words::paragraphs(if rule.explain.is_empty() { summary } else { rule.explain });
     json!({
         "id": rule.id,
         "name": pascal_case(rule.id),
         "shortDescription": {"text": summary},
-        "fullDescription": {"text": explain.split("\n\n").next().unwrap_or(summary)},
-        "help": {"text": format!("{explain}\n\nzkit audit --explain {}", rule.id)},
+        "fullDescription": {"text": explain.first().map_or(summary, String::as_str)},
+        "help": {"text": format!("{}\n\nzkit audit --explain {}", explain.join("\n\n"), rule.id)},
         "defaultConfiguration": {"level": level(rule.severity)},
         "properties": {"tags": ["zarr", "data-quality"], "problem.severity": problem_severity(rule.severity)},
     })
