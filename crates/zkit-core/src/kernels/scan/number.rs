@@ -46,15 +46,15 @@ impl PartialOrd for Scalar {
 }
 
 /// What the passes need of a type. The type itself is a mark; values live in [`Self::Value`].
+///
+/// There are five, of 4 and 8 bytes; narrower and unsigned types are widened to one of them first.
 pub(super) trait Number: 'static {
     /// The bytes of one element.
     type Bytes: Copy + PartialEq;
     /// An element in a register.
     type Value: Copy + PartialOrd;
-    /// The sum of one lane of a block, which cannot overflow there.
+    /// The sum of a block, which cannot overflow there.
     type Sum: Copy + std::ops::AddAssign;
-    /// A count of one lane of a block, as wide as an element.
-    type Count: Copy + Default + std::ops::AddAssign + From<bool> + Into<u64>;
 
     /// The least value: where a maximum starts.
     const LOWEST: Self::Value;
@@ -62,59 +62,57 @@ pub(super) trait Number: 'static {
     const HIGHEST: Self::Value;
     /// The sum of nothing.
     const ZERO: Self::Sum;
+    /// Whether there are infinities.
+    const HAS_INFINITIES: bool;
 
     /// Returns the whole elements of some bytes.
     fn items(bytes: &[u8]) -> &[Self::Bytes];
-    /// Returns the bits of an element.
-    fn bits(bytes: Self::Bytes) -> u128;
     /// Loads an element.
     fn load(bytes: Self::Bytes) -> Self::Value;
+    /// Returns the bytes of an element.
+    fn store(value: Self::Value) -> Self::Bytes;
     /// Returns an element as a term of a sum.
     fn term(value: Self::Value) -> Self::Sum;
-    /// Returns whether the sum of a block says that there is neither NaN nor infinity in it.
-    fn is_finite_sum(sum: Self::Sum) -> bool;
+    /// Returns whether the extremes and the sum of a block say that all of its elements are finite numbers.
+    fn are_finite(min: Self::Value, sum: Self::Sum) -> bool;
     /// Returns a sum as float64.
     fn sum_to_f64(sum: Self::Sum) -> f64;
     /// Returns whether a value is no number: NaN, or NaT.
     fn is_nan(value: Self::Value) -> bool;
-    /// Returns whether a value is infinite, to the positive and to the negative side.
-    fn infinite(value: Self::Value) -> (bool, bool);
-    /// Returns a value as a scalar.
-    fn scalar(value: Self::Value) -> Scalar;
+    /// Returns whether a value is infinite, to the positive or to the negative side.
+    fn is_infinite(value: Self::Value, positive: bool) -> bool;
 }
 
 macro_rules! integer {
-    ($mark:ident, $value:ty, $sum:ty, $count:ty, $scalar:ident($wide:ty), $nat:expr) => {
+    ($mark:ident, $value:ty, $sum:ty, $nat:expr) => {
         pub(super) struct $mark;
 
         impl Number for $mark {
             type Bytes = [u8; size_of::<$value>()];
             type Value = $value;
             type Sum = $sum;
-            type Count = $count;
 
             const LOWEST: $value = <$value>::MIN;
             const HIGHEST: $value = <$value>::MAX;
             const ZERO: $sum = 0;
+            const HAS_INFINITIES: bool = false;
 
-            #[inline(always)]
             fn items(bytes: &[u8]) -> &[Self::Bytes] {
                 bytes.as_chunks().0
-            }
-            fn bits(bytes: Self::Bytes) -> u128 {
-                little_endian(&bytes)
             }
             #[inline(always)]
             fn load(bytes: Self::Bytes) -> $value {
                 <$value>::from_le_bytes(bytes)
             }
+            fn store(value: $value) -> Self::Bytes {
+                value.to_le_bytes()
+            }
             #[inline(always)]
             fn term(value: $value) -> $sum {
                 <$sum>::from(value)
             }
-            #[inline(always)]
-            fn is_finite_sum(_: $sum) -> bool {
-                true
+            fn are_finite(min: $value, _: $sum) -> bool {
+                !Self::is_nan(min)
             }
             #[expect(clippy::cast_precision_loss, reason = "a mean is a float64")]
             fn sum_to_f64(sum: $sum) -> f64 {
@@ -128,61 +126,47 @@ macro_rules! integer {
                     None => false,
                 }
             }
-            #[inline(always)]
-            fn infinite(_: $value) -> (bool, bool) {
-                (false, false)
-            }
-            fn scalar(value: $value) -> Scalar {
-                Scalar::$scalar(<$wide>::from(value))
+            fn is_infinite(_: $value, _: bool) -> bool {
+                false
             }
         }
     };
 }
 
-integer!(Int8, i8, i32, u8, Int(i64), None);
-// also bool
-integer!(UInt8, u8, i32, u8, UInt(u64), None);
-integer!(Int16, i16, i32, u16, Int(i64), None);
-integer!(UInt16, u16, i32, u16, UInt(u64), None);
-integer!(Int32, i32, i64, u32, Int(i64), None);
-integer!(UInt32, u32, i64, u32, UInt(u64), None);
-integer!(Int64, i64, i128, u64, Int(i64), None);
-integer!(UInt64, u64, i128, u64, UInt(u64), None);
-// the least value is NaT
-integer!(Time64, i64, i128, u64, Int(i64), Some(i64::MIN));
+integer!(Int32, i32, i64, None);
+integer!(Int64, i64, i128, None);
+// `datetime64` and `timedelta64`: the least count is NaT
+integer!(Time64, i64, i128, Some(i64::MIN));
 
 macro_rules! float {
-    ($mark:ident, $bits:ty, $value:ty, $load:expr) => {
+    ($mark:ident, $value:ty) => {
         pub(super) struct $mark;
 
         impl Number for $mark {
-            type Bytes = [u8; size_of::<$bits>()];
+            type Bytes = [u8; size_of::<$value>()];
             type Value = $value;
             type Sum = f64;
-            type Count = $bits;
 
             const LOWEST: $value = <$value>::NEG_INFINITY;
             const HIGHEST: $value = <$value>::INFINITY;
             const ZERO: f64 = 0.0;
+            const HAS_INFINITIES: bool = true;
 
-            #[inline(always)]
             fn items(bytes: &[u8]) -> &[Self::Bytes] {
                 bytes.as_chunks().0
             }
-            fn bits(bytes: Self::Bytes) -> u128 {
-                little_endian(&bytes)
-            }
             #[inline(always)]
             fn load(bytes: Self::Bytes) -> $value {
-                let load: fn($bits) -> $value = $load;
-                load(<$bits>::from_le_bytes(bytes))
+                <$value>::from_le_bytes(bytes)
+            }
+            fn store(value: $value) -> Self::Bytes {
+                value.to_le_bytes()
             }
             #[inline(always)]
             fn term(value: $value) -> f64 {
                 f64::from(value)
             }
-            #[inline(always)]
-            fn is_finite_sum(sum: f64) -> bool {
+            fn are_finite(_: $value, sum: f64) -> bool {
                 sum.is_finite()
             }
             fn sum_to_f64(sum: f64) -> f64 {
@@ -192,53 +176,19 @@ macro_rules! float {
             fn is_nan(value: $value) -> bool {
                 value.is_nan()
             }
-            #[inline(always)]
-            fn infinite(value: $value) -> (bool, bool) {
-                (value == <$value>::INFINITY, value == <$value>::NEG_INFINITY)
-            }
-            fn scalar(value: $value) -> Scalar {
-                Scalar::Float(f64::from(value))
+            fn is_infinite(value: $value, positive: bool) -> bool {
+                value == if positive { <$value>::INFINITY } else { <$value>::NEG_INFINITY }
             }
         }
     };
 }
 
-float!(Float16, u16, f32, widen_f16);
-// the upper half of a float32
-float!(BFloat16, u16, f32, |bits| f32::from_bits(u32::from(bits) << 16));
-float!(Float32, u32, f32, f32::from_bits);
-float!(Float64, u64, f64, f64::from_bits);
-
-/// Returns at most 16 bytes as a number.
-pub(super) fn little_endian(bytes: &[u8]) -> u128 {
-    bytes.iter().rev().fold(0, |number, &byte| number << 8 | u128::from(byte))
-}
-
-/// Returns a float16 as float32, without a branch and without F16C: the bits move to their places, a multiplication by
-/// 2^112 sets the exponent right (of subnormal numbers too), and NaN and infinity get the exponent that is theirs.
-#[inline(always)]
-fn widen_f16(bits: u16) -> f32 {
-    let magnitude = u32::from(bits & 0x7fff);
-    let sign = u32::from(bits & 0x8000) << 16;
-    let number = (f32::from_bits(magnitude << 13) * f32::from_bits(0x7780_0000)).to_bits();
-    let special = (magnitude << 13) | 0x7f80_0000;
-    f32::from_bits(sign | if magnitude >= 0x7c00 { special } else { number })
-}
+float!(Float32, f32);
+float!(Float64, f64);
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_float16_widens_as_half_says() {
-        for bits in 0..=u16::MAX {
-            let (widened, expected) = (widen_f16(bits), half::f16::from_bits(bits).to_f32());
-            assert!(
-                widened.to_bits() == expected.to_bits() || (widened.is_nan() && expected.is_nan()),
-                "{bits:#x}: {widened} is not {expected}"
-            );
-        }
-    }
 
     #[test]
     fn integers_are_ordered_exactly() {
