@@ -1,4 +1,4 @@
-//! Work over chunks: running a plan, digesting and comparing arrays, surveying what is stored.
+//! Work over chunks: running a plan, digesting and comparing arrays, surveying what is stored, scanning values.
 
 mod boxes;
 mod choose;
@@ -12,6 +12,7 @@ mod journal;
 mod lanes;
 mod prepared;
 mod queue;
+mod scan;
 mod spill;
 mod survey;
 mod variable;
@@ -29,6 +30,10 @@ pub use journal::{
     check_objects,
 };
 pub use lanes::Resources;
+pub use scan::{
+    ArrayValues, BadUnit, BadUnits, Coverage, NanProfile, Sample, ScanTarget, UnitFacts, UnitGrid,
+    scan_values,
+};
 pub use survey::{
     ArraySurvey, BloscFrames, ChunkFault, Closeness, FaultyChunks, Frames, InnerAbsence, Keys, Listing,
     ShardIndexes, SizeTally, StoreFiles, StoreSurvey, StoredChunk, SurveyDepth, Tally, ZstdFrames, survey,
