@@ -9,7 +9,7 @@ use zkit_core::engine::{
 };
 use zkit_core::error::{Error, ErrorKind, Result};
 use zkit_core::event::Observer;
-use zkit_core::hierarchy::{ArrayNode, Container, Hierarchy, Repository, StoreKind};
+use zkit_core::hierarchy::{ArrayNode, Container, Hierarchy, Repository, StoreKind, read_n5};
 use zkit_core::location::StoreUrl;
 use zkit_core::store::{Store, StoreOptions};
 use zkit_rules::Depth;
@@ -80,6 +80,9 @@ pub(crate) fn observe<'a>(
     }
     if hierarchy.kind == StoreKind::Icechunk && run.depth >= Depth::Listing {
         observed.repository = Some(Repository::read(&Store::open(url, &run.options)?)?);
+    }
+    if hierarchy.kind == StoreKind::N5 && run.depth >= Depth::Headers {
+        observed.n5 = read_n5(&Store::open(url, &run.options)?)?;
     }
     let Some(store) = &hierarchy.store else { return Ok(observed) };
     look_beside(&mut observed, store, run)?;
