@@ -8,7 +8,41 @@ use crate::rule::{Check, Rule};
 use crate::rules;
 
 /// Every rule, sorted by id. A new rule is one more line, and a file of the same name in `rules/`.
-pub const RULES: &[&Rule] = &[&rules::metadata_only_array::RULE];
+pub const RULES: &[&Rule] = &[
+    &rules::absent_chunks::RULE,
+    &rules::absent_inner_chunks::RULE,
+    &rules::absurd_shape::RULE,
+    &rules::bad_shard_index::RULE,
+    &rules::consolidated_missing::RULE,
+    &rules::consolidated_stale::RULE,
+    &rules::dangling_link::RULE,
+    &rules::dimension_mismatch::RULE,
+    &rules::draft_format::RULE,
+    &rules::empty_store::RULE,
+    &rules::error_body::RULE,
+    &rules::fill_value_confusion::RULE,
+    &rules::foreign_file::RULE,
+    &rules::malformed_metadata::RULE,
+    &rules::metadata_only_array::RULE,
+    &rules::missing_slab::RULE,
+    &rules::missing_variable::RULE,
+    &rules::mixed_formats::RULE,
+    &rules::not_zarr::RULE,
+    &rules::orphan_chunks::RULE,
+    &rules::outside_link::RULE,
+    &rules::pointer_file::RULE,
+    &rules::schema_drift::RULE,
+    &rules::temporary_file::RULE,
+    &rules::tiny_chunks::RULE,
+    &rules::truncated_chunk::RULE,
+    &rules::undersized_store::RULE,
+    &rules::unreadable::RULE,
+    &rules::unsafe_name::RULE,
+    &rules::unsupported_codec::RULE,
+    &rules::unsupported_extension::RULE,
+    &rules::wrong_chunk_keys::RULE,
+    &rules::zero_byte_chunk::RULE,
+];
 
 /// Returns the rule of that id.
 pub fn rule_named(id: &str) -> Option<&'static Rule> {

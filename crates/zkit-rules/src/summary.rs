@@ -48,6 +48,8 @@ pub struct ArraySummary {
     pub chunks: Option<(u64, u64)>,
     /// Stored bytes; `None` where they were not listed.
     pub bytes_stored: Option<u64>,
+    /// Decoded bytes that the metadata promises; 0 where elements have no fixed size.
+    pub decoded_bytes: u64,
     /// Whether it is a coordinate.
     pub is_coordinate: bool,
 }
@@ -106,6 +108,7 @@ impl ArraySummary {
                 .collect(),
             chunks: array.occupancy().map(|(total, stored)| (stored, total)),
             bytes_stored: listing.map(|listing| listing.bytes_stored),
+            decoded_bytes: metadata.decoded_bytes().unwrap_or(0),
             is_coordinate,
         }
     }

@@ -4,17 +4,18 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use zkit_core::cancel::Cancel;
-use zkit_core::engine::{SurveyDepth, survey};
-use zkit_core::event::Silent;
+use zkit_core::engine::{Closeness, survey_store};
+use zkit_core::event::{Observer, Silent};
 use zkit_core::hierarchy::{ArrayNode, Hierarchy};
 use zkit_core::location::StoreUrl;
 use zkit_core::store::StoreOptions;
 use zkit_report::Finding;
 
 use crate::depth::Depth;
-use crate::observe::{ArrayObservation, StoreObservation};
+use crate::observe::{CacheObservation, StoreObservation};
 use crate::policy::Policy;
-use crate::registry::check_store;
+use crate::registry::{check_cache, check_store};
+use crate::summary::StoreSummary;
 
 /// A store of files in a temporary folder, with a root group.
 pub(crate) struct TestStore {
@@ -33,14 +34,23 @@ pub(crate) fn v2_array(shape: &[u64], chunks: &[u64]) -> String {
 
 impl TestStore {
     pub(crate) fn new() -> Self {
-        let store = Self { folder: tempfile::tempdir().unwrap(), policy: Policy::default() };
-        store.file(".zgroup", br#"{"zarr_format": 2}"#)
+        Self::bare().file(".zgroup", br#"{"zarr_format": 2}"#)
+    }
+
+    /// A store without metadata at its root.
+    pub(crate) fn bare() -> Self {
+        Self { folder: tempfile::tempdir().unwrap(), policy: Policy::default() }
     }
 
     pub(crate) fn file(self, key: &str, bytes: &[u8]) -> Self {
         let path = self.folder.path().join(key);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, bytes).unwrap();
+        self
+    }
+
+    pub(crate) fn link(self, key: &str, target: &str) -> Self {
+        std::os::unix::fs::symlink(target, self.folder.path().join(key)).unwrap();
         self
     }
 
@@ -57,27 +67,39 @@ impl TestStore {
         self.folder.path()
     }
 
-    /// Returns what all rules that `rule` names find at depth `headers`.
-    pub(crate) fn findings(&self, rule: &str) -> Vec<Finding> {
-        let url = StoreUrl::Local(self.path().to_owned());
-        let hierarchy = Hierarchy::open(&url, &StoreOptions::default()).unwrap();
-        let nodes: Vec<&ArrayNode> = hierarchy.arrays.iter().collect();
-        let depth = SurveyDepth::Headers { sample_most: usize::MAX };
-        let surveys = match &hierarchy.store {
-            Some(store) => survey(store, &nodes, depth, &Silent::default(), &Cancel::default()).unwrap(),
-            None => Vec::new(),
-        };
-        let mut surveys = surveys.into_iter();
-        let arrays =
-            nodes.into_iter().map(|node| ArrayObservation { node, survey: surveys.next() }).collect();
-        let now = SystemTime::now();
-        let store = StoreObservation {
-            hierarchy: &hierarchy,
-            arrays,
-            depth: Depth::Headers,
-            policy: &self.policy,
-            now,
-        };
-        check_store(&store).into_iter().filter(|finding| finding.rule == rule).collect()
+    fn open(&self) -> Hierarchy {
+        Hierarchy::open(&StoreUrl::Local(self.path().to_owned()), &StoreOptions::default()).unwrap()
     }
+
+    /// Returns what one rule finds at depth `headers`.
+    pub(crate) fn findings(&self, rule: &str) -> Vec<Finding> {
+        let hierarchy = self.open();
+        let observed = observe(&hierarchy, &self.policy);
+        check_store(&observed).into_iter().filter(|finding| finding.rule == rule).collect()
+    }
+}
+
+/// Returns what one rule finds in several stores together, under the policy of the first.
+pub(crate) fn cache_findings(rule: &str, stores: &[TestStore]) -> Vec<Finding> {
+    let summaries: Vec<StoreSummary> =
+        stores.iter().map(|store| StoreSummary::of(&observe(&store.open(), &store.policy))).collect();
+    let cache = CacheObservation { url: "cache", stores: &summaries, policy: &stores[0].policy };
+    check_cache(&cache).into_iter().filter(|finding| finding.rule == rule).collect()
+}
+
+fn observe<'a>(hierarchy: &'a Hierarchy, policy: &'a Policy) -> StoreObservation<'a> {
+    let nodes: Vec<&ArrayNode> = hierarchy.arrays.iter().collect();
+    let mut observed = StoreObservation::of_metadata(hierarchy, &nodes, policy, SystemTime::now());
+    observed.depth = Depth::Headers;
+    observed.nodes = hierarchy.one_by_one().unwrap();
+    (observed.v2_twins, observed.v2_twin_defects) = hierarchy.v2_twins().unwrap();
+    if let Some(store) = &hierarchy.store {
+        let run: (&dyn Observer, &Cancel) = (&Silent::default(), &Cancel::default());
+        let seen = survey_store(store, &nodes, &nodes, Closeness::Headers, run).unwrap();
+        for (array, survey) in observed.arrays.iter_mut().zip(seen.arrays) {
+            array.survey = Some(survey);
+        }
+        observed.files = Some(seen.files);
+    }
+    observed
 }
