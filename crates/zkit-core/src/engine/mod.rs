@@ -30,7 +30,8 @@ pub use journal::{
 };
 pub use lanes::Resources;
 pub use survey::{
-    ArraySurvey, BloscFrames, Frames, Keys, Listing, ShardIndexes, SizeTally, StoredChunk, SurveyDepth,
-    Tally, ZstdFrames, survey,
+    ArraySurvey, BloscFrames, ChunkFault, Closeness, FaultyChunks, Frames, InnerAbsence, Keys, Listing,
+    ShardIndexes, SizeTally, StoreFiles, StoreSurvey, StoredChunk, SurveyDepth, Tally, ZstdFrames, survey,
+    survey_store,
 };
 pub use verify::{Proof, Verified, Verify, verify};

@@ -1,5 +1,6 @@
 //! One opened store: its kind, groups, arrays and what is wrong with them.
 
+mod beside;
 mod classify;
 mod consolidated;
 mod node;

@@ -65,6 +65,10 @@ pub struct ObjectInfo<'a> {
     /// Changes when the object is rewritten: a hash of what the store says beside its bytes (locally the time of the
     /// last change and the inode, else the entity tag and the time).
     pub stamp: u64,
+    /// When it was last changed, in seconds since 1970; `None` where nothing says it.
+    pub changed: Option<i64>,
+    /// Whether its permissions let nobody read it, except a superuser.
+    pub locked: bool,
 }
 
 /// What an object of a listing is.
@@ -191,6 +195,20 @@ impl Store {
         match self {
             Self::Local(store) => store.list_while(prefix, visit),
             Self::Remote(store) => store.list_while(prefix, visit),
+        }
+    }
+
+    /// Calls `visit` for the objects of the whole store, except those below folders that `enter` refuses by their key.
+    ///
+    /// Locally such folders are not even opened; a remote store lists everything and leaves the choice to `visit`.
+    pub fn list_entering(
+        &self,
+        enter: &dyn Fn(&str) -> bool,
+        visit: &mut dyn FnMut(ObjectInfo<'_>) -> ControlFlow<()>,
+    ) -> Result<()> {
+        match self {
+            Self::Local(store) => store.list_entering(enter, visit),
+            Self::Remote(store) => store.list_while("", visit),
         }
     }
 
