@@ -8,7 +8,13 @@ use crate::rule::{Check, Rule};
 use crate::rules;
 
 /// Every rule, sorted by id. A new rule is one more line, and a file of the same name in `rules/`.
-pub const RULES: &[&Rule] = &[&rules::metadata_only_array::RULE];
+pub const RULES: &[&Rule] = &[
+    &rules::coordinate_gap::RULE,
+    &rules::coordinate_not_monotonic::RULE,
+    &rules::dimension_mismatch::RULE,
+    &rules::duplicate_ids::RULE,
+    &rules::metadata_only_array::RULE,
+];
 
 /// Returns the rule of that id.
 pub fn rule_named(id: &str) -> Option<&'static Rule> {
@@ -48,7 +54,7 @@ fn edits(one: &str, other: &str) -> usize {
 pub fn check_store(store: &StoreObservation<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for rule in RULES.iter().filter(|rule| rule.depth <= store.depth) {
-        if let Check::Store(check) = rule.check {
+        if let Check::Store(check) | Check::Both(check, _) = rule.check {
             let mut finder = Finder::new(rule, &store.hierarchy.url);
             check(store, &mut finder);
             findings.extend(finder.into_findings());
@@ -61,7 +67,7 @@ pub fn check_store(store: &StoreObservation<'_>) -> Vec<Finding> {
 pub fn check_cache(cache: &CacheObservation<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for rule in RULES.iter().filter(|rule| rule.depth <= cache.depth()) {
-        if let Check::Cache(check) = rule.check {
+        if let Check::Cache(check) | Check::Both(_, check) = rule.check {
             let mut finder = Finder::new(rule, cache.url);
             check(cache, &mut finder);
             findings.extend(finder.into_findings());

@@ -12,6 +12,7 @@ mod journal;
 mod lanes;
 mod prepared;
 mod queue;
+mod rows;
 mod spill;
 mod survey;
 mod variable;
@@ -29,6 +30,7 @@ pub use journal::{
     check_objects,
 };
 pub use lanes::Resources;
+pub use rows::{RowDigests, digest_rows};
 pub use survey::{
     ArraySurvey, BloscFrames, ChunkFault, Closeness, FaultyChunks, Frames, InnerAbsence, Keys, Listing,
     ShardIndexes, SizeTally, StoreFiles, StoreSurvey, StoredChunk, SurveyDepth, Tally, ZstdFrames, survey,
