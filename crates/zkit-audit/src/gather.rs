@@ -3,12 +3,13 @@
 use std::time::SystemTime;
 
 use zkit_core::cancel::Cancel;
-use zkit_core::engine::{ArraySurvey, SurveyDepth, survey};
-use zkit_core::error::Result;
+use zkit_core::engine::{Closeness, survey_store};
+use zkit_core::error::{Error, ErrorKind, Result};
 use zkit_core::event::Observer;
 use zkit_core::hierarchy::{ArrayNode, Hierarchy};
+use zkit_core::store::Store;
 use zkit_rules::Depth;
-use zkit_rules::observe::{ArrayObservation, StoreObservation};
+use zkit_rules::observe::StoreObservation;
 use zkit_rules::policy::Policy;
 
 /// What holds for all stores of a run.
@@ -20,23 +21,40 @@ pub(crate) struct Run<'a> {
     pub(crate) cancel: &'a Cancel,
 }
 
-/// Observes a store: the arrays that `nodes` names.
+/// Observes a store: of its arrays, those that `nodes` names.
 pub(crate) fn observe<'a>(
     hierarchy: &'a Hierarchy,
     nodes: &[&'a ArrayNode],
     run: &Run<'a>,
 ) -> Result<StoreObservation<'a>> {
-    let mut surveys = surveys(hierarchy, nodes, run)?.into_iter();
-    let arrays = nodes.iter().map(|&node| ArrayObservation { node, survey: surveys.next() }).collect();
-    Ok(StoreObservation { hierarchy, arrays, depth: run.depth, policy: run.policy, now: run.now })
+    let mut observed = StoreObservation::of_metadata(hierarchy, nodes, run.policy, run.now);
+    observed.depth = run.depth;
+    let Some(store) = &hierarchy.store else { return Ok(observed) };
+    // over a network each node costs requests
+    let remote = matches!(store, Store::Remote(_));
+    if !remote || run.depth >= Depth::Headers {
+        observed.nodes = hierarchy.one_by_one()?;
+    }
+    if !remote || run.depth >= Depth::Listing {
+        (observed.v2_twins, observed.v2_twin_defects) = hierarchy.v2_twins()?;
+    }
+    let closeness = match run.depth {
+        Depth::Metadata => return Ok(observed),
+        Depth::Listing => Closeness::Listing,
+        Depth::Headers | Depth::Sample | Depth::Full => Closeness::Headers,
+    };
+    let all: Vec<&ArrayNode> = hierarchy.arrays.iter().collect();
+    let seen = survey_store(store, &all, nodes, closeness, (run.observer, run.cancel)).map_err(unlistable)?;
+    for (array, survey) in observed.arrays.iter_mut().zip(seen.arrays) {
+        array.survey = Some(survey);
+    }
+    observed.files = Some(seen.files);
+    Ok(observed)
 }
 
-fn surveys(hierarchy: &Hierarchy, nodes: &[&ArrayNode], run: &Run<'_>) -> Result<Vec<ArraySurvey>> {
-    let Some(store) = &hierarchy.store else { return Ok(Vec::new()) };
-    let depth = match run.depth {
-        Depth::Metadata => return Ok(Vec::new()),
-        Depth::Listing => SurveyDepth::Listing { sample_most: 0 },
-        Depth::Headers | Depth::Sample | Depth::Full => SurveyDepth::Headers { sample_most: usize::MAX },
-    };
-    survey(store, nodes, depth, run.observer, run.cancel)
+fn unlistable(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Unsupported => error.with_hint("pass --depth metadata, which needs no listing"),
+        _ => error,
+    }
 }

@@ -1,22 +1,22 @@
 //! `zkit audit`: what is wrong with a store, or with the stores of a cache.
 //!
-//! `gather` observes a store as closely as was asked for, the rules of `zkit-rules` judge it, and `json` and `text` say
-//! what they found.
+//! `gather` observes a store as closely as was asked for, the rules of `zkit-rules` judge it, and `report` says what they
+//! found.
 
 mod args;
 mod explain;
 mod gather;
-mod json;
-mod text;
+mod report;
 
 use std::time::SystemTime;
 
+use zkit_cli::args::Format;
 use zkit_cli::{Command, Exit, Shell};
 use zkit_core::hierarchy::{ArrayNode, Hierarchy};
 use zkit_core::location::StoreUrl;
-use zkit_report::{Finding, Severity};
+use zkit_report::Report;
 use zkit_rules::observe::CacheObservation;
-use zkit_rules::policy::{FailOn, Policy};
+use zkit_rules::policy::Policy;
 use zkit_rules::summary::StoreSummary;
 use zkit_rules::{Depth, check_cache, check_store};
 
@@ -29,6 +29,7 @@ pub struct Audit;
 impl Command for Audit {
     const NAME: &'static str = "audit";
     type Args = AuditArgs;
+    const FORMATS: &'static [Format] = Format::REPORTS;
 
     fn run(args: &AuditArgs, shell: &Shell) -> anyhow::Result<Exit> {
         if let Some(name) = &args.explain {
@@ -51,44 +52,39 @@ impl Command for Audit {
             observer: shell.observer(),
             cancel: shell.cancel(),
         };
-        let (mut stores, mut findings) = (Vec::new(), Vec::new());
-        let mut complete = true;
+        let mut report = report::begin(&policy, depth);
+        let mut stores = Vec::new();
         for path in &args.paths {
-            let (summary, found, whole) = audit_store(&path.parse()?, args, shell, &run)?;
-            complete &= whole;
-            stores.push(summary);
-            findings.extend(found);
+            stores.push(audit_store(&path.parse()?, args, shell, &run, &mut report)?);
         }
-        if stores.len() > 1 {
-            let cache = CacheObservation { url: &args.paths[0], stores: &stores, policy: &policy };
-            findings.extend(check_cache(&cache));
-        }
-        findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
-        shell.emit(&text::document(&stores, &findings), &json::Output::new(&stores, &findings, complete))?;
-        let fail_on = policy.fail_on.unwrap_or(FailOn::Error);
-        let exit = if findings.iter().any(|finding| fail_on.takes(finding.severity)) {
-            Exit::Findings
+        let of_cache = if stores.len() > 1 {
+            check_cache(&CacheObservation { url: &args.paths[0], stores: &stores, policy: &policy })
         } else {
-            Exit::Done
+            Vec::new()
         };
-        Ok(if complete { exit } else { exit.worst(Exit::Incomplete) })
+        report::finish(&mut report, of_cache);
+        shell.emit_report(&report)?;
+        let fails = report.findings.iter().any(|finding| report.fails(finding));
+        let exit = if fails { Exit::Findings } else { Exit::Done };
+        Ok(if report.complete { exit } else { exit.worst(Exit::Incomplete) })
     }
 }
 
-/// Audits one store; returns what is kept of it, what was found, and whether all of it could be read.
+/// Audits one store, adds what was found to the report, and returns what is kept of the store.
 fn audit_store(
     url: &StoreUrl,
     args: &AuditArgs,
     shell: &Shell,
     run: &gather::Run<'_>,
-) -> anyhow::Result<(StoreSummary, Vec<Finding>, bool)> {
+    report: &mut Report,
+) -> anyhow::Result<StoreSummary> {
     let hierarchy = Hierarchy::open(url, &args.stores.store_options(shell))?;
     let nodes: Vec<&ArrayNode> = args.select.take(hierarchy.arrays.iter().collect())?;
     let observed = gather::observe(&hierarchy, &nodes, run)?;
     let findings = check_store(&observed);
     let unreadable =
         observed.arrays.iter().filter_map(|array| array.survey.as_ref()).any(|survey| survey.unreadable);
-    let complete = !hierarchy.unreadable && !unreadable;
-    debug_assert!(findings.iter().all(|finding| finding.severity >= Severity::Info));
-    Ok((StoreSummary::of(&observed), findings, complete))
+    let summary = StoreSummary::of(&observed);
+    report::add_store(report, &observed, &summary, findings, !hierarchy.unreadable && !unreadable);
+    Ok(summary)
 }

@@ -2,6 +2,7 @@
 
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
 
 /// How much a finding matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -59,6 +60,16 @@ pub enum ChunkGrid {
     Inner,
 }
 
+impl ChunkGrid {
+    /// Returns the name in outputs: `stored` or `inner`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Stored => "stored",
+            Self::Inner => "inner",
+        }
+    }
+}
+
 /// A box of chunks: the first and the last index along each dimension, both included.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChunkBox {
@@ -102,6 +113,28 @@ pub struct Finding {
     pub remedy: Option<String>,
 }
 
+impl Finding {
+    /// Returns what tells this finding from others, the same in every run: 32 hexadecimal digits of a digest
+    /// over rule, store, array, grid and chunks.
+    ///
+    /// Messages and evidence are no part of it: numbers in them change from run to run.
+    pub fn fingerprint(&self) -> String {
+        let mut digest = Sha256::new();
+        // lengths in front, so that no two lists of texts give the same bytes
+        for part in [self.rule, &self.store, self.array.as_deref().unwrap_or_default(), self.grid.name()] {
+            digest.update((part.len() as u64).to_le_bytes());
+            digest.update(part);
+        }
+        for chunks in self.chunks.iter().flatten() {
+            for corner in [&chunks.first, &chunks.last] {
+                digest.update((corner.len() as u64).to_le_bytes());
+                corner.iter().for_each(|index| digest.update(index.to_le_bytes()));
+            }
+        }
+        digest.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
 /// How many findings there are of each severity.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct FindingCounts {
@@ -125,6 +158,20 @@ impl FindingCounts {
             }
         }
         counts
+    }
+
+    /// Returns how many there are in all.
+    pub const fn total(&self) -> u64 {
+        self.errors.saturating_add(self.warnings).saturating_add(self.infos)
+    }
+
+    /// Returns how many there are of one severity.
+    pub const fn of_severity(&self, severity: Severity) -> u64 {
+        match severity {
+            Severity::Error => self.errors,
+            Severity::Warning => self.warnings,
+            Severity::Info => self.infos,
+        }
     }
 }
 

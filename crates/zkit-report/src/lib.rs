@@ -11,13 +11,23 @@ mod chart;
 mod document;
 mod finding;
 pub mod format;
+mod groups;
+mod names;
 pub mod render;
+mod report;
+mod report_text;
+#[cfg(test)]
+mod samples;
 mod sanitize;
+mod series;
 mod table;
 mod width;
+mod words;
 
 pub use chart::{Axis, GridMap, Histogram};
-pub use document::{Advice, Document, Facts};
+pub use document::{Advice, Document, Facts, Item};
 pub use finding::{ChunkBox, ChunkGrid, Confidence, Finding, FindingCounts, Severity};
+pub use report::{Occupancy, Report, RuleInfo, SCHEMA_VERSION, StoreSummary, Variable};
 pub use sanitize::sanitize;
+pub use series::{Point, Series};
 pub use table::{Column, Table};

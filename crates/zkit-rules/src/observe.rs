@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::SystemTime;
 
-use zkit_core::engine::ArraySurvey;
+use zkit_core::engine::{ArraySurvey, ChunkFault, FaultyChunks, StoreFiles};
 use zkit_core::hierarchy::{ArrayNode, Hierarchy};
 use zkit_core::metadata::{Defect, Json};
 
@@ -19,6 +19,14 @@ pub struct StoreObservation<'a> {
     pub hierarchy: &'a Hierarchy,
     /// The arrays that the run is about, sorted by path.
     pub arrays: Vec<ArrayObservation<'a>>,
+    /// What lies in it and belongs to no array; `None` at [`Depth::Metadata`], and where nothing can be listed.
+    pub files: Option<StoreFiles>,
+    /// The same nodes read one by one; `None` where there is no consolidated metadata, or the nodes were not read.
+    pub nodes: Option<Hierarchy>,
+    /// v2 metadata that lies beside the v3 metadata of arrays, sorted by path.
+    pub v2_twins: Vec<ArrayNode>,
+    /// What is wrong with that v2 metadata.
+    pub v2_twin_defects: Vec<Defect>,
     /// How closely it was looked at; what a shallower depth would have seen is there.
     pub depth: Depth,
     /// What the owner says.
@@ -58,11 +66,54 @@ impl<'a> StoreObservation<'a> {
         self.arrays.get(found)
     }
 
-    /// Returns what the core found wrong under one rule: with nodes, then with their chunks.
+    /// Returns an observation of metadata alone.
+    pub fn of_metadata(
+        hierarchy: &'a Hierarchy,
+        nodes: &[&'a ArrayNode],
+        policy: &'a Policy,
+        now: SystemTime,
+    ) -> Self {
+        let arrays = nodes.iter().map(|&node| ArrayObservation { node, survey: None });
+        Self {
+            hierarchy,
+            arrays: arrays.collect(),
+            files: None,
+            nodes: None,
+            v2_twins: Vec::new(),
+            v2_twin_defects: Vec::new(),
+            depth: Depth::Metadata,
+            policy,
+            now,
+            coordinates: Vec::new(),
+            unread_coordinates: Vec::new(),
+        }
+    }
+
+    /// Returns what the core found wrong under one rule: with nodes, and with arrays that could not be listed. What is
+    /// wrong with single chunks is in [`Self::faults`].
     pub fn defects(&self, rule: &str) -> impl Iterator<Item = &Defect> {
         let surveyed = self.arrays.iter().filter_map(|array| array.survey.as_ref());
-        let all = self.hierarchy.defects.iter().chain(surveyed.flat_map(|survey| &survey.defects));
-        all.filter(move |defect| defect.rule == rule)
+        let unlisted = surveyed.filter(|survey| survey.listing.is_none());
+        let behind = self.nodes.iter().flat_map(|nodes| &nodes.defects);
+        let behind = behind.filter(|defect| !self.hierarchy.defects.contains(defect));
+        let all = self.hierarchy.defects.iter().chain(behind).chain(&self.v2_twin_defects);
+        all.chain(unlisted.flat_map(|survey| &survey.defects)).filter(move |defect| defect.rule == rule)
+    }
+
+    /// Returns the chunks that are wrong in one way, array by array.
+    pub fn faults(&self, fault: ChunkFault) -> impl Iterator<Item = (&ArrayObservation<'a>, &FaultyChunks)> {
+        self.arrays.iter().filter_map(move |array| {
+            let survey = array.survey.as_ref()?;
+            Some((array, survey.faults.iter().find(|faulty| faulty.fault == fault)?))
+        })
+    }
+
+    /// Returns whether something that changed at `changed` (seconds since 1970) is older than the grace period.
+    pub fn is_settled(&self, changed: Option<i64>) -> bool {
+        let (Some(changed), false) = (changed, self.policy.grace.is_zero()) else { return true };
+        let now = self.now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |now| now.as_secs());
+        let age = i64::try_from(now).unwrap_or(i64::MAX).saturating_sub(changed);
+        u64::try_from(age).is_ok_and(|age| age >= self.policy.grace.as_secs())
     }
 
     /// Returns what the policy says of the array at `path`.

@@ -51,6 +51,8 @@ pub struct ArraySummary {
     pub chunks: Option<(u64, u64)>,
     /// Stored bytes; `None` where they were not listed.
     pub bytes_stored: Option<u64>,
+    /// Decoded bytes that the metadata promises; 0 where elements have no fixed size.
+    pub decoded_bytes: u64,
     /// Whether it is a coordinate.
     pub is_coordinate: bool,
 }
@@ -110,6 +112,7 @@ impl ArraySummary {
                 .collect(),
             chunks: array.occupancy().map(|(total, stored)| (stored, total)),
             bytes_stored: listing.map(|listing| listing.bytes_stored),
+            decoded_bytes: metadata.decoded_bytes().unwrap_or(0),
             is_coordinate,
         }
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use zkit_core::cancel::Cancel;
-use zkit_core::engine::{SurveyDepth, survey};
+use zkit_core::engine::{Closeness, survey_store};
 use zkit_core::event::{Observer, Silent};
 use zkit_core::hierarchy::{ArrayNode, Hierarchy};
 use zkit_core::location::StoreUrl;
@@ -15,7 +15,7 @@ use zkit_report::Finding;
 
 use crate::coordinates::{CoordinateObservation, is_worth_reading};
 use crate::depth::Depth;
-use crate::observe::{ArrayObservation, CacheObservation, StoreObservation};
+use crate::observe::{CacheObservation, StoreObservation};
 use crate::policy::Policy;
 use crate::registry::{check_cache, check_store};
 use crate::summary::StoreSummary;
@@ -37,14 +37,23 @@ pub(crate) fn v2_array(shape: &[u64], chunks: &[u64]) -> String {
 
 impl TestStore {
     pub(crate) fn new() -> Self {
-        let store = Self { folder: tempfile::tempdir().unwrap(), policy: Policy::default() };
-        store.file(".zgroup", br#"{"zarr_format": 2}"#)
+        Self::bare().file(".zgroup", br#"{"zarr_format": 2}"#)
+    }
+
+    /// A store without metadata at its root.
+    pub(crate) fn bare() -> Self {
+        Self { folder: tempfile::tempdir().unwrap(), policy: Policy::default() }
     }
 
     pub(crate) fn file(self, key: &str, bytes: &[u8]) -> Self {
         let path = self.folder.path().join(key);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, bytes).unwrap();
+        self
+    }
+
+    pub(crate) fn link(self, key: &str, target: &str) -> Self {
+        std::os::unix::fs::symlink(target, self.folder.path().join(key)).unwrap();
         self
     }
 
@@ -61,55 +70,62 @@ impl TestStore {
         self.folder.path()
     }
 
-    /// Returns what the rule of that id finds, with coordinates read.
-    pub(crate) fn findings(&self, rule: &str) -> Vec<Finding> {
-        let mut findings = Vec::new();
-        self.observed(|store| findings = check_store(store));
-        findings.into_iter().filter(|finding| finding.rule == rule).collect()
+    fn open(&self) -> Hierarchy {
+        Hierarchy::open(&StoreUrl::Local(self.path().to_owned()), &StoreOptions::default()).unwrap()
     }
 
     /// Returns what is kept of the store.
     pub(crate) fn summary(&self) -> StoreSummary {
-        let mut summary = None;
-        self.observed(|store| summary = Some(StoreSummary::of(store)));
-        summary.unwrap()
+        StoreSummary::of(&observe(&self.open(), &self.policy))
     }
 
-    /// Observes the store: headers of all chunks, and coordinates.
+    /// Hands over what is observed of the store.
     pub(crate) fn observed(&self, judge: impl FnOnce(&StoreObservation<'_>)) {
-        let url = StoreUrl::Local(self.path().to_owned());
-        let hierarchy = Hierarchy::open(&url, &StoreOptions::default()).unwrap();
-        let nodes: Vec<&ArrayNode> = hierarchy.arrays.iter().collect();
-        let depth = SurveyDepth::Headers { sample_most: usize::MAX };
-        let surveys = match &hierarchy.store {
-            Some(store) => survey(store, &nodes, depth, &Silent::default(), &Cancel::default()).unwrap(),
-            None => Vec::new(),
-        };
-        let mut surveys = surveys.into_iter();
-        let arrays =
-            nodes.into_iter().map(|node| ArrayObservation { node, survey: surveys.next() }).collect();
-        let now = SystemTime::now();
-        let store = StoreObservation {
-            hierarchy: &hierarchy,
-            arrays,
-            depth: Depth::Sample,
-            policy: &self.policy,
-            now,
-            coordinates: self.coordinates(&hierarchy),
-            unread_coordinates: Vec::new(),
-        };
-        judge(&store);
+        judge(&observe(&self.open(), &self.policy));
     }
 
-    fn coordinates(&self, hierarchy: &Hierarchy) -> Vec<CoordinateObservation> {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
-        let (cancel, silent) = (Cancel::default(), Silent::default());
-        let context = ReadContext { pool: &pool, cancel: &cancel, meter: silent.meter() };
-        let Some(store) = &hierarchy.store else { return Vec::new() };
-        let wanted = hierarchy.arrays.iter().filter(|node| is_worth_reading(node, &self.policy));
-        let read = wanted.filter_map(|node| read_coordinate(store, node, 1 << 24, context).ok());
-        read.map(CoordinateObservation::new).collect()
+    /// Returns what one rule finds, with headers and coordinates read.
+    pub(crate) fn findings(&self, rule: &str) -> Vec<Finding> {
+        let hierarchy = self.open();
+        let observed = observe(&hierarchy, &self.policy);
+        check_store(&observed).into_iter().filter(|finding| finding.rule == rule).collect()
     }
+}
+
+/// Returns what one rule finds in several stores together, under the policy of the first.
+pub(crate) fn cache_findings(rule: &str, stores: &[TestStore]) -> Vec<Finding> {
+    let summaries: Vec<StoreSummary> =
+        stores.iter().map(|store| StoreSummary::of(&observe(&store.open(), &store.policy))).collect();
+    let cache = CacheObservation { url: "cache", stores: &summaries, policy: &stores[0].policy };
+    check_cache(&cache).into_iter().filter(|finding| finding.rule == rule).collect()
+}
+
+fn observe<'a>(hierarchy: &'a Hierarchy, policy: &'a Policy) -> StoreObservation<'a> {
+    let nodes: Vec<&ArrayNode> = hierarchy.arrays.iter().collect();
+    let mut observed = StoreObservation::of_metadata(hierarchy, &nodes, policy, SystemTime::now());
+    observed.depth = Depth::Sample;
+    observed.nodes = hierarchy.one_by_one().unwrap();
+    (observed.v2_twins, observed.v2_twin_defects) = hierarchy.v2_twins().unwrap();
+    if let Some(store) = &hierarchy.store {
+        let run: (&dyn Observer, &Cancel) = (&Silent::default(), &Cancel::default());
+        let seen = survey_store(store, &nodes, &nodes, Closeness::Headers, run).unwrap();
+        for (array, survey) in observed.arrays.iter_mut().zip(seen.arrays) {
+            array.survey = Some(survey);
+        }
+        observed.files = Some(seen.files);
+        observed.coordinates = coordinates(hierarchy, policy);
+    }
+    observed
+}
+
+fn coordinates(hierarchy: &Hierarchy, policy: &Policy) -> Vec<CoordinateObservation> {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+    let (cancel, silent) = (Cancel::default(), Silent::default());
+    let context = ReadContext { pool: &pool, cancel: &cancel, meter: silent.meter() };
+    let Some(store) = &hierarchy.store else { return Vec::new() };
+    let wanted = hierarchy.arrays.iter().filter(|node| is_worth_reading(node, policy));
+    let read = wanted.filter_map(|node| read_coordinate(store, node, 1 << 24, context).ok());
+    read.map(CoordinateObservation::new).collect()
 }
 
 /// Adds a coordinate of 64-bit integers, written in one chunk.
@@ -127,9 +143,9 @@ pub(crate) fn coordinate_array(store: TestStore, name: &str, values: &[i64], att
         .file(&format!("{name}/0"), &bytes)
 }
 
-/// Returns what the rule of that id finds in a cache of these stores.
-pub(crate) fn check_summaries(stores: Vec<StoreSummary>, rule: &str) -> Vec<Finding> {
+/// Returns what one rule finds in a cache of these stores.
+pub(crate) fn summary_findings(rule: &str, stores: &[StoreSummary]) -> Vec<Finding> {
     let policy = Policy::default();
-    let cache = CacheObservation { url: "cache", stores: &stores, policy: &policy };
+    let cache = CacheObservation { url: "cache", stores, policy: &policy };
     check_cache(&cache).into_iter().filter(|finding| finding.rule == rule).collect()
 }

@@ -146,7 +146,7 @@ impl Page {
         }
     }
 
-    fn iter(&self) -> Box<dyn Iterator<Item = u16> + '_> {
+    fn iter(&self) -> Box<dyn Iterator<Item = u16> + Send + '_> {
         match self {
             Self::List(slots) => Box::new(slots.iter().copied()),
             Self::Bits(_) => Box::new((0..=u16::MAX).filter(|&slot| self.contains(slot))),

@@ -76,7 +76,7 @@ impl Hierarchy {
             hierarchy.kind = StoreKind::Unknown;
             hierarchy.defect(
                 "/",
-                "malformed-metadata",
+                "draft-format",
                 "a store of the early Zarr v3 draft (`meta/root`); no current reader opens it",
             );
         } else if inline {
@@ -108,7 +108,10 @@ impl Hierarchy {
                 ));
             }
             hierarchy.kind = StoreKind::Unknown;
-            hierarchy.defect("/", "malformed-metadata", "no Zarr metadata was found here");
+            match store.children("").is_ok_and(|children| children.is_empty()) {
+                true => hierarchy.defect("/", "empty-store", "an empty directory"),
+                false => hierarchy.defect("/", "not-zarr", "no Zarr metadata was found here"),
+            }
         }
         hierarchy.sort();
         hierarchy.store = (hierarchy.kind == StoreKind::Zarr).then_some(store);

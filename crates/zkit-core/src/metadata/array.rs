@@ -116,6 +116,11 @@ pub struct ArrayMetadata {
 /// What is wrong with metadata: the rule, and what was found.
 type Fault = (&'static str, String);
 
+/// What the specification leaves to extensions, and zkit does not know.
+fn unsupported(message: impl Into<String>) -> Fault {
+    ("unsupported-extension", message.into())
+}
+
 fn malformed(message: impl Into<String>) -> Fault {
     ("malformed-metadata", message.into())
 }
@@ -274,7 +279,7 @@ fn parse_v3(path: &str, mut document: Object, defects: &mut Vec<Defect>) -> Resu
         return Err(malformed("zarr_format is not 3"));
     }
     if let Some(name) = must_understand(&document) {
-        return Err(malformed(format!(
+        return Err(unsupported(format!(
             "the field `{name}` is not one that zkit knows, and must be understood"
         )));
     }
@@ -288,7 +293,7 @@ fn parse_v3(path: &str, mut document: Object, defects: &mut Vec<Defect>) -> Resu
     let grid = match name {
         "regular" => regular_grid(&shape, &lengths(configuration, "chunk_shape")?)?,
         "rectilinear" => rectilinear_grid(&shape, configuration)?,
-        other => return Err(malformed(format!("the chunk grid `{other}` is not one that zkit knows"))),
+        other => return Err(unsupported(format!("the chunk grid `{other}` is not one that zkit knows"))),
     };
     let (name, configuration) = extension(&document, "chunk_key_encoding")?;
     let separator = match configuration.get("separator").map(Json::as_str) {
@@ -301,11 +306,15 @@ fn parse_v3(path: &str, mut document: Object, defects: &mut Vec<Defect>) -> Resu
         "default" => ChunkKeys::Default(separator.unwrap_or('/')),
         "v2" => ChunkKeys::V2(separator.unwrap_or('.')),
         other => {
-            return Err(malformed(format!("the chunk key encoding `{other}` is not one that zkit knows")));
+            return Err(unsupported(format!("the chunk key encoding `{other}` is not one that zkit knows")));
         }
     };
     let data_type = document.get("data_type").ok_or_else(|| malformed("no data_type"))?;
-    let data_type = data_type_parse::parse_v3(data_type).map_err(malformed)?;
+    let data_type = data_type_parse::parse_v3(data_type).map_err(|message| {
+        // an object names an extension; a bare name that nobody registered is a slip
+        let extension = data_type.as_object().is_some() && message.starts_with("data type `");
+        if extension { unsupported(message) } else { malformed(message) }
+    })?;
     let codecs = document.get("codecs").ok_or_else(|| malformed("no codecs"))?;
     let codecs = codec_spec::parse_v3(codecs, shape.len(), &data_type).map_err(malformed)?;
     let fill_json = document.get("fill_value").ok_or_else(|| malformed("no fill_value"))?;

@@ -25,7 +25,8 @@ On disk: dimension_names of zarr.json (v3) or _ARRAY_DIMENSIONS of .zattrs (v2) 
 differs between arrays of the group, or from the coordinate of that name; or there are more or fewer names than dimensions.
 
 Legitimate: different groups may give one name different lengths. So may the levels of an image pyramid (OME-Zarr
-`multiscales`), which are told by their group's attributes. Arrays without names are never compared.
+`multiscales`), which are told by their group's attributes or by arrays called 0, 1, 2. Arrays without names are never
+compared. Where neither a coordinate nor most arrays tell which length is right, it is a warning.
 
 What to do: if the lengths tell which name belongs where, correct the names; else write the shorter array to its end:
 `zkit inspect STORE` shows names and shapes side by side.",
@@ -48,7 +49,7 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
         groups.entry(array.group()).or_default().push(array);
     }
     for (group, arrays) in groups {
-        if !is_pyramid(store, group) {
+        if !is_pyramid(store, group, &arrays) {
             check_group(&arrays, finder);
         }
     }
@@ -72,8 +73,18 @@ fn check_rank(array: &ArrayObservation<'_>, finder: &mut Finder<'_>) {
     }
 }
 
-/// Returns whether a group holds the levels of an image pyramid, which share names and differ in lengths.
-fn is_pyramid(store: &StoreObservation<'_>, group: &str) -> bool {
+/// Returns whether a group holds the levels of an image pyramid, which share names and differ in lengths: its attributes
+/// say so, or its arrays are called 0, 1, 2. Source: OME-NGFF, "multiscales".
+fn is_pyramid(store: &StoreObservation<'_>, group: &str, arrays: &[&ArrayObservation<'_>]) -> bool {
+    let is_level = |name: &str| {
+        let digits = name.trim_start_matches(|letter: char| letter.is_ascii_alphabetic() || letter == '_');
+        !digits.is_empty()
+            && digits.bytes().all(|byte| byte.is_ascii_digit())
+            && ["", "s", "level", "level_", "scale", "scale_"].contains(&&name[..name.len() - digits.len()])
+    };
+    if arrays.iter().all(|array| is_level(array.name())) {
+        return true;
+    }
     let path = if group.is_empty() { "/" } else { group };
     let found = store.hierarchy.groups.iter().find(|node| node.path == path);
     found.is_some_and(|node| {
@@ -114,6 +125,7 @@ fn check_group(arrays: &[&ArrayObservation<'_>], finder: &mut Finder<'_>) {
         });
         let mut finding = finder
             .array(array.path(), message)
+            .severity(if sure { Severity::Error } else { Severity::Warning })
             .confidence(if sure { Confidence::High } else { Confidence::Medium })
             .remedy(match swapped(array, &wrong) {
                 true => "the names fit in another order: correct the dimension names",
@@ -151,12 +163,12 @@ fn expected_lengths<'a>(arrays: &[&'a ArrayObservation<'_>]) -> BTreeMap<&'a str
     let expected = lengths.into_iter().filter_map(|(name, lengths)| {
         let all: usize = lengths.values().sum();
         let expected = match coordinates.get(name) {
-            Some(&(length, path)) => Expected {
-                length,
-                coordinate: Some(path),
-                agreeing: (lengths.get(&length).copied().unwrap_or(0), all),
-            },
-            None => {
+            // a coordinate that all others contradict with one voice was not grown with them
+            Some(&(length, path)) if !(lengths.len() == 2 && lengths.get(&length) == Some(&1) && all > 2) => {
+                let agreeing = lengths.get(&length).copied().unwrap_or(0);
+                Expected { length, coordinate: Some(path), agreeing: (agreeing, all) }
+            }
+            _ => {
                 // of equally many the longer one: appends that stopped leave short arrays
                 let (&length, &count) = lengths.iter().max_by_key(|&(&length, &count)| (count, length))?;
                 Expected { length, coordinate: None, agreeing: (count, all) }
@@ -169,7 +181,7 @@ fn expected_lengths<'a>(arrays: &[&'a ArrayObservation<'_>]) -> BTreeMap<&'a str
 
 #[cfg(test)]
 mod tests {
-    use zkit_report::Confidence;
+    use zkit_report::{Confidence, Severity};
 
     use crate::testing::{TestStore, v2_array};
 
@@ -201,6 +213,23 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].array.as_deref(), found[0].confidence), (Some("/c"), Confidence::High));
         assert_eq!(found[0].message, "`time` is 7 long, 2 of 3 arrays have 10");
+    }
+
+    #[test]
+    fn a_coordinate_that_was_not_grown_is_the_one_to_blame() {
+        let store = named(TestStore::new(), "time", &[10], r#"["time"]"#);
+        let store = named(store, "a", &[12], r#"["time"]"#);
+        let found = named(store, "b", &[12], r#"["time"]"#).findings("dimension-mismatch");
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].array.as_deref(), Some("/time"));
+        assert_eq!(found[0].message, "`time` is 10 long, 2 of 3 arrays have 12");
+    }
+
+    #[test]
+    fn two_arrays_that_disagree_leave_it_open() {
+        let store = named(TestStore::new(), "a", &[10], r#"["time"]"#);
+        let found = named(store, "b", &[12], r#"["time"]"#).findings("dimension-mismatch");
+        assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
     }
 
     #[test]

@@ -181,7 +181,7 @@ mod tests {
 
     use zkit_report::Severity;
 
-    use crate::testing::{TestStore, check_summaries, coordinate_array, v2_array};
+    use crate::testing::{TestStore, cache_findings, coordinate_array, summary_findings, v2_array};
 
     #[test]
     fn a_batch_that_was_appended_twice_is_named() {
@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn stores_of_a_cache_that_hold_the_same_ids_are_counted() {
         let stores = [batch(&[0, 1, 2, 3], "t2m"), batch(&[3, 4, 5], "t2m"), batch(&[5, 6, 0], "t2m")];
-        let found = check_summaries(stores.iter().map(TestStore::summary).collect(), "duplicate-ids");
+        let found = cache_findings("duplicate-ids", &stores);
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(
             found[0].message.starts_with("`file_id` has 10 entries in 3 stores, 7 unique, 3 duplicates"),
@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn stores_of_other_variables_are_to_be_merged() {
         let stores = [batch(&[0, 1], "t2m"), batch(&[0, 1], "u10"), batch(&[2, 3], "t2m")];
-        let found = check_summaries(stores.iter().map(TestStore::summary).collect(), "duplicate-ids");
+        let found = cache_findings("duplicate-ids", &stores);
         assert_eq!(found, []);
     }
 
@@ -255,7 +255,7 @@ mod tests {
         let row = |digest: u128| BTreeMap::from([("/t2m".to_owned(), digest)]);
         summaries[0].ids[0].rows = BTreeMap::from([(0, row(1)), (1, row(2))]);
         summaries[1].ids[0].rows = BTreeMap::from([(0, row(2)), (1, row(3))]);
-        let found = check_summaries(summaries, "duplicate-ids");
+        let found = summary_findings("duplicate-ids", &summaries);
         assert!(found[0].message.contains("1 ids stand for different content"), "{}", found[0].message);
         assert_eq!(found[0].evidence["ids"][0]["content"], "different");
         assert_eq!(found[0].evidence["equal_content"], 1);

@@ -1,7 +1,39 @@
-//! The rules, one file each, named like its id.
+//! The rules, one file each, named like its id; `shared` holds what several do alike.
 
+pub(crate) mod absent_chunks;
+pub(crate) mod absent_inner_chunks;
+pub(crate) mod absurd_shape;
+pub(crate) mod bad_shard_index;
+pub(crate) mod consolidated_missing;
+pub(crate) mod consolidated_stale;
 pub(crate) mod coordinate_gap;
 pub(crate) mod coordinate_not_monotonic;
+pub(crate) mod dangling_link;
 pub(crate) mod dimension_mismatch;
+pub(crate) mod draft_format;
 pub(crate) mod duplicate_ids;
+pub(crate) mod empty_store;
+pub(crate) mod error_body;
+pub(crate) mod fill_value_confusion;
+pub(crate) mod foreign_file;
+pub(crate) mod malformed_metadata;
 pub(crate) mod metadata_only_array;
+pub(crate) mod missing_slab;
+pub(crate) mod missing_variable;
+pub(crate) mod mixed_formats;
+pub(crate) mod not_zarr;
+pub(crate) mod orphan_chunks;
+pub(crate) mod outside_link;
+pub(crate) mod pointer_file;
+pub(crate) mod schema_drift;
+mod shared;
+pub(crate) mod temporary_file;
+pub(crate) mod tiny_chunks;
+pub(crate) mod truncated_chunk;
+pub(crate) mod undersized_store;
+pub(crate) mod unreadable;
+pub(crate) mod unsafe_name;
+pub(crate) mod unsupported_codec;
+pub(crate) mod unsupported_extension;
+pub(crate) mod wrong_chunk_keys;
+pub(crate) mod zero_byte_chunk;
