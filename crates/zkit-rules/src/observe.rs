@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::SystemTime;
 
-use zkit_core::engine::{ArraySurvey, ChunkFault, FaultyChunks, StoreFiles};
+use zkit_core::engine::{ArraySurvey, ArrayValues, ChunkFault, FaultyChunks, StoreFiles};
 use zkit_core::hierarchy::{ArrayNode, Hierarchy};
 use zkit_core::metadata::{Defect, Json};
 
@@ -46,6 +46,8 @@ pub struct ArrayObservation<'a> {
     pub node: &'a ArrayNode,
     /// What is stored of it; `None` at [`Depth::Metadata`], and where nothing can be listed.
     pub survey: Option<ArraySurvey>,
+    /// What its decoded chunks hold; `None` below [`Depth::Sample`], and where nothing can be decoded.
+    pub values: Option<ArrayValues>,
 }
 
 /// All stores of one run.
@@ -73,7 +75,7 @@ impl<'a> StoreObservation<'a> {
         policy: &'a Policy,
         now: SystemTime,
     ) -> Self {
-        let arrays = nodes.iter().map(|&node| ArrayObservation { node, survey: None });
+        let arrays = nodes.iter().map(|&node| ArrayObservation { node, survey: None, values: None });
         Self {
             hierarchy,
             arrays: arrays.collect(),
