@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use zkit_core::cancel::Cancel;
-use zkit_core::engine::{Closeness, survey_store};
+use zkit_core::engine::{Closeness, Resources, survey_store};
 use zkit_core::error::{Error, ErrorKind, Result};
 use zkit_core::event::Observer;
 use zkit_core::hierarchy::{ArrayNode, Hierarchy};
@@ -12,9 +12,12 @@ use zkit_rules::Depth;
 use zkit_rules::observe::StoreObservation;
 use zkit_rules::policy::Policy;
 
+use crate::coordinates;
+
 /// What holds for all stores of a run.
 pub(crate) struct Run<'a> {
     pub(crate) depth: Depth,
+    pub(crate) resources: Resources,
     pub(crate) policy: &'a Policy,
     pub(crate) now: SystemTime,
     pub(crate) observer: &'a dyn Observer,
@@ -49,6 +52,9 @@ pub(crate) fn observe<'a>(
         array.survey = Some(survey);
     }
     observed.files = Some(seen.files);
+    if run.depth >= Depth::Sample {
+        coordinates::read(&mut observed, run)?;
+    }
     Ok(observed)
 }
 

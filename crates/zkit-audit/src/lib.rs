@@ -4,6 +4,7 @@
 //! found.
 
 mod args;
+mod coordinates;
 mod explain;
 mod gather;
 mod report;
@@ -12,6 +13,7 @@ use std::time::SystemTime;
 
 use zkit_cli::args::Format;
 use zkit_cli::{Command, Exit, Shell};
+use zkit_core::engine::Resources;
 use zkit_core::hierarchy::{ArrayNode, Hierarchy};
 use zkit_core::location::StoreUrl;
 use zkit_report::Report;
@@ -47,6 +49,10 @@ impl Command for Audit {
         let depth = args.depth.or(policy.depth).unwrap_or(Depth::Sample);
         let run = gather::Run {
             depth,
+            resources: Resources {
+                memory_bytes: args.resources.memory_budget().bytes,
+                jobs: args.resources.jobs().get(),
+            },
             policy: &policy,
             now: SystemTime::now(),
             observer: shell.observer(),
@@ -57,6 +63,11 @@ impl Command for Audit {
         for path in &args.paths {
             stores.push(audit_store(&path.parse()?, args, shell, &run, &mut report)?);
         }
+        let options = args.stores.store_options(shell);
+        coordinates::compare_rows(&mut stores, &run, |at| {
+            let url: StoreUrl = args.paths[at].parse()?;
+            Hierarchy::open(&url, &options)
+        })?;
         let of_cache = if stores.len() > 1 {
             check_cache(&CacheObservation { url: &args.paths[0], stores: &stores, policy: &policy })
         } else {

@@ -10,8 +10,10 @@
 #![warn(missing_docs)]
 
 pub mod boxes;
+pub mod coordinates;
 mod depth;
 mod finder;
+pub mod ids;
 pub mod observe;
 pub mod policy;
 mod registry;
@@ -20,6 +22,7 @@ mod rules;
 pub mod summary;
 #[cfg(test)]
 mod testing;
+pub mod words;
 
 pub use depth::Depth;
 pub use finder::{Draft, Finder};
