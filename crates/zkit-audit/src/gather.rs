@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use zkit_core::cancel::Cancel;
-use zkit_core::engine::{Closeness, Resources, survey_store};
+use zkit_core::engine::{Closeness, Resources, Sample, survey_store};
 use zkit_core::error::{Error, ErrorKind, Result};
 use zkit_core::event::Observer;
 use zkit_core::hierarchy::{ArrayNode, Hierarchy};
@@ -12,11 +12,13 @@ use zkit_rules::Depth;
 use zkit_rules::observe::StoreObservation;
 use zkit_rules::policy::Policy;
 
-use crate::coordinates;
+use crate::{coordinates, values};
 
 /// What holds for all stores of a run.
 pub(crate) struct Run<'a> {
     pub(crate) depth: Depth,
+    /// What is decoded at depth `sample`, and the seed that draws it.
+    pub(crate) sample: (Sample, u64),
     pub(crate) resources: Resources,
     pub(crate) policy: &'a Policy,
     pub(crate) now: SystemTime,
@@ -54,6 +56,7 @@ pub(crate) fn observe<'a>(
     observed.files = Some(seen.files);
     if run.depth >= Depth::Sample {
         coordinates::read(&mut observed, run)?;
+        values::scan(&mut observed, run)?;
     }
     Ok(observed)
 }

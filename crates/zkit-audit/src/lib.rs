@@ -8,6 +8,7 @@ mod coordinates;
 mod explain;
 mod gather;
 mod report;
+mod values;
 
 use std::time::SystemTime;
 
@@ -49,6 +50,7 @@ impl Command for Audit {
         let depth = args.depth.or(policy.depth).unwrap_or(Depth::Sample);
         let run = gather::Run {
             depth,
+            sample: (args.sample, args.seed),
             resources: Resources {
                 memory_bytes: args.resources.memory_budget().bytes,
                 jobs: args.resources.jobs().get(),
@@ -90,12 +92,14 @@ fn audit_store(
     report: &mut Report,
 ) -> anyhow::Result<StoreSummary> {
     let hierarchy = Hierarchy::open(url, &args.stores.store_options(shell))?;
-    let nodes: Vec<&ArrayNode> = args.select.take(hierarchy.arrays.iter().collect())?;
+    let nodes: Vec<&ArrayNode> = args.arrays.take(hierarchy.arrays.iter().collect())?;
     let observed = gather::observe(&hierarchy, &nodes, run)?;
     let findings = check_store(&observed);
     let unreadable =
         observed.arrays.iter().filter_map(|array| array.survey.as_ref()).any(|survey| survey.unreadable);
     let summary = StoreSummary::of(&observed);
-    report::add_store(report, &observed, &summary, findings, !hierarchy.unreadable && !unreadable);
+    let complete = !hierarchy.unreadable && !unreadable && values::is_complete(&observed);
+    report::add_store(report, &observed, &summary, findings, complete);
+    values::add_to_report(report, &observed);
     Ok(summary)
 }

@@ -15,6 +15,7 @@ mod depth;
 mod finder;
 pub mod ids;
 pub mod observe;
+pub mod packing;
 pub mod policy;
 mod registry;
 mod rule;

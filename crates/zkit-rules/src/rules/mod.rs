@@ -26,7 +26,7 @@ pub(crate) mod orphan_chunks;
 pub(crate) mod outside_link;
 pub(crate) mod pointer_file;
 pub(crate) mod schema_drift;
-mod shared;
+pub(crate) mod shared;
 pub(crate) mod temporary_file;
 pub(crate) mod tiny_chunks;
 pub(crate) mod truncated_chunk;
