@@ -7,6 +7,7 @@ use zkit_core::engine::{ArraySurvey, ArrayValues, ChunkFault, FaultyChunks, Stor
 use zkit_core::hierarchy::{ArrayNode, Hierarchy, N5Dataset, References, Repository};
 use zkit_core::metadata::{Defect, Json};
 
+use crate::coordinates::{CoordinateObservation, UnreadCoordinate};
 use crate::depth::Depth;
 use crate::policy::{Policy, VariableRules};
 use crate::summary::StoreSummary;
@@ -40,6 +41,10 @@ pub struct StoreObservation<'a> {
     pub policy: &'a Policy,
     /// When the run began; the grace period ends here.
     pub now: SystemTime,
+    /// The coordinates that were read, sorted by path; none below [`Depth::Sample`].
+    pub coordinates: Vec<CoordinateObservation>,
+    /// The coordinates that were not read though the depth asks for it, sorted by path.
+    pub unread_coordinates: Vec<UnreadCoordinate>,
 }
 
 /// All that was observed of one array.
@@ -93,6 +98,8 @@ impl<'a> StoreObservation<'a> {
             depth: Depth::Metadata,
             policy,
             now,
+            coordinates: Vec::new(),
+            unread_coordinates: Vec::new(),
         }
     }
 
