@@ -23,7 +23,8 @@ pub(crate) fn unknown_rule(name: &str) -> Error {
 
 /// Returns the list of all rules for people.
 pub(crate) fn list() -> Document {
-    let columns = [Column::left("rule"), Column::left("severity"), Column::left("from depth"), Column::left("finds")];
+    let columns =
+        [Column::left("rule"), Column::left("severity"), Column::left("from depth"), Column::left("finds")];
     let mut table = Table::new(columns);
     for rule in RULES {
         table.row([rule.id, rule.severity.name(), rule.depth.name(), rule.summary]);

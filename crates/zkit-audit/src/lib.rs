@@ -90,7 +90,8 @@ fn audit_store(
     report: &mut Report,
 ) -> anyhow::Result<StoreSummary> {
     let hierarchy = Hierarchy::open(url, &args.stores.store_options(shell))?;
-    let nodes: Vec<&ArrayNode> = args.select.take(hierarchy.arrays.iter().collect())?;
+    let filter = args.arrays.filter();
+    let nodes: Vec<&ArrayNode> = hierarchy.arrays.iter().filter(|array| filter.takes(&array.path)).collect();
     let observed = gather::observe(&hierarchy, &nodes, run)?;
     let findings = check_store(&observed);
     let unreadable =
