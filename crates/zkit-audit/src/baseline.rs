@@ -43,9 +43,9 @@ impl Baseline {
             _ => Err(std::io::Error::other("it is larger than 256 MiB")),
         });
         let text = read.map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => failed(ErrorKind::Absent)
-                .with_source(error)
-                .with_hint("write it with --write-baseline first"),
+            std::io::ErrorKind::NotFound => {
+                failed(ErrorKind::Absent).with_source(error).with_hint("write it with --write-baseline first")
+            }
             _ => failed(ErrorKind::Unreadable).with_source(error),
         })?;
         let file: File =

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::SystemTime;
 
 use zkit_core::engine::{ArraySurvey, ArrayValues, ChunkFault, FaultyChunks, StoreFiles};
-use zkit_core::hierarchy::{ArrayNode, Hierarchy};
+use zkit_core::hierarchy::{ArrayNode, Hierarchy, References, Repository};
 use zkit_core::metadata::{Defect, Json};
 
 use crate::coordinates::{CoordinateObservation, UnreadCoordinate};
@@ -27,6 +27,12 @@ pub struct StoreObservation<'a> {
     pub v2_twins: Vec<ArrayNode>,
     /// What is wrong with that v2 metadata.
     pub v2_twin_defects: Vec<Defect>,
+    /// The store that it was written from, if the run compares with one.
+    pub source: Option<&'a Hierarchy>,
+    /// What its references point to, if it is a set of references.
+    pub references: Option<References>,
+    /// What is wrong with the objects of an Icechunk repository, if it is one.
+    pub repository: Option<Repository>,
     /// How closely it was looked at; what a shallower depth would have seen is there.
     pub depth: Depth,
     /// What the owner says.
@@ -83,6 +89,9 @@ impl<'a> StoreObservation<'a> {
             nodes: None,
             v2_twins: Vec::new(),
             v2_twin_defects: Vec::new(),
+            source: None,
+            references: None,
+            repository: None,
             depth: Depth::Metadata,
             policy,
             now,
