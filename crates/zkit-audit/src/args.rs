@@ -2,6 +2,7 @@
 
 use clap::Args;
 use zkit_cli::args::{ResourceArgs, SelectArgs, StoreArgs};
+use zkit_cli::reports::ReportArgs;
 use zkit_rules::Depth;
 
 /// Finds every way in which a store or a cache of stores lies: arrays that were never written, chunks that are missing,
@@ -24,6 +25,8 @@ pub struct AuditArgs {
     #[arg(long, value_name = "RULE", conflicts_with = "paths")]
     pub(crate) explain: Option<String>,
 
+    #[command(flatten)]
+    pub(crate) reports: ReportArgs,
     #[command(flatten)]
     pub(crate) select: SelectArgs,
     #[command(flatten)]

@@ -37,6 +37,7 @@ impl Command for Audit {
             shell.emit(&explain::document(rule), &explain::value(rule))?;
             return Ok(Exit::Done);
         }
+        let files = args.reports.open()?;
         shell.stop_after(args.resources.deadline);
         shell.watch_stalls(args.stores.stall_timeout);
         if let Some(jobs) = args.resources.jobs {
@@ -63,6 +64,7 @@ impl Command for Audit {
             Vec::new()
         };
         report::finish(&mut report, of_cache);
+        files.write(&report)?;
         shell.emit_report(&report)?;
         let fails = report.findings.iter().any(|finding| report.fails(finding));
         let exit = if fails { Exit::Findings } else { Exit::Done };
