@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::SystemTime;
 
-use zkit_core::engine::{ArraySurvey, ChunkFault, FaultyChunks, StoreFiles};
-use zkit_core::hierarchy::{ArrayNode, Hierarchy};
+use zkit_core::engine::{ArraySurvey, ArrayValues, ChunkFault, FaultyChunks, StoreFiles};
+use zkit_core::hierarchy::{ArrayNode, Hierarchy, References, Repository};
 use zkit_core::metadata::{Defect, Json};
 
 use crate::depth::Depth;
@@ -26,6 +26,12 @@ pub struct StoreObservation<'a> {
     pub v2_twins: Vec<ArrayNode>,
     /// What is wrong with that v2 metadata.
     pub v2_twin_defects: Vec<Defect>,
+    /// The store that it was written from, if the run compares with one.
+    pub source: Option<&'a Hierarchy>,
+    /// What its references point to, if it is a set of references.
+    pub references: Option<References>,
+    /// What is wrong with the objects of an Icechunk repository, if it is one.
+    pub repository: Option<Repository>,
     /// How closely it was looked at; what a shallower depth would have seen is there.
     pub depth: Depth,
     /// What the owner says.
@@ -41,6 +47,8 @@ pub struct ArrayObservation<'a> {
     pub node: &'a ArrayNode,
     /// What is stored of it; `None` at [`Depth::Metadata`], and where nothing can be listed.
     pub survey: Option<ArraySurvey>,
+    /// What its decoded chunks hold; `None` below [`Depth::Sample`], and where nothing can be decoded.
+    pub values: Option<ArrayValues>,
 }
 
 /// All stores of one run.
@@ -68,7 +76,7 @@ impl<'a> StoreObservation<'a> {
         policy: &'a Policy,
         now: SystemTime,
     ) -> Self {
-        let arrays = nodes.iter().map(|&node| ArrayObservation { node, survey: None });
+        let arrays = nodes.iter().map(|&node| ArrayObservation { node, survey: None, values: None });
         Self {
             hierarchy,
             arrays: arrays.collect(),
@@ -76,6 +84,9 @@ impl<'a> StoreObservation<'a> {
             nodes: None,
             v2_twins: Vec::new(),
             v2_twin_defects: Vec::new(),
+            source: None,
+            references: None,
+            repository: None,
             depth: Depth::Metadata,
             policy,
             now,

@@ -15,7 +15,10 @@ pub const RULES: &[&Rule] = &[
     &rules::bad_shard_index::RULE,
     &rules::consolidated_missing::RULE,
     &rules::consolidated_stale::RULE,
+    &rules::corrupt_archive::RULE,
+    &rules::corrupt_manifest::RULE,
     &rules::dangling_link::RULE,
+    &rules::dead_reference::RULE,
     &rules::dimension_mismatch::RULE,
     &rules::draft_format::RULE,
     &rules::empty_store::RULE,
@@ -24,6 +27,7 @@ pub const RULES: &[&Rule] = &[
     &rules::foreign_file::RULE,
     &rules::malformed_metadata::RULE,
     &rules::metadata_only_array::RULE,
+    &rules::missing_object::RULE,
     &rules::missing_slab::RULE,
     &rules::missing_variable::RULE,
     &rules::mixed_formats::RULE,
@@ -31,7 +35,11 @@ pub const RULES: &[&Rule] = &[
     &rules::orphan_chunks::RULE,
     &rules::outside_link::RULE,
     &rules::pointer_file::RULE,
+    &rules::reference_outside::RULE,
+    &rules::reference_store::RULE,
     &rules::schema_drift::RULE,
+    &rules::source_mismatch::RULE,
+    &rules::store_in_subfolder::RULE,
     &rules::temporary_file::RULE,
     &rules::tiny_chunks::RULE,
     &rules::truncated_chunk::RULE,
@@ -91,7 +99,7 @@ pub fn check_store(store: &StoreObservation<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Returns what the rules of caches find in the stores of one run together.
+/// Returns what the rules of caches find in the stores of one run together; some of them look at one store alone too.
 pub fn check_cache(cache: &CacheObservation<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for rule in RULES.iter().filter(|rule| rule.depth <= cache.depth()) {

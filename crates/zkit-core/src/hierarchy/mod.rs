@@ -3,8 +3,12 @@
 mod beside;
 mod classify;
 mod consolidated;
+mod icechunk;
 mod node;
 mod open;
+mod references;
 mod walk;
 
+pub use icechunk::{MissingChunks, Repository};
 pub use node::{ArrayNode, Consolidated, Container, GroupNode, Hierarchy, StoreKind};
+pub use references::{Reach, Reference, ReferenceTarget, References, TargetFound};
