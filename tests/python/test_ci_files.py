@@ -81,9 +81,9 @@ def runner(zkit, tmp_path):
 
 
 def test_the_action_audits_annotates_and_keeps_reports(runner):
-    stores = [FIXTURES / "bcsd_climate.zarr", FIXTURES / "imerg_template.zarr"]
+    stores = [FIXTURES / "bcsd_climate.zarr", FIXTURES / "faulty_zstd_truncated.zarr"]
     done = runner(paths="\n".join(f"  {store} " for store in stores) + "\n")
-    assert "::error title=metadata-only-array" in done.stdout
+    assert "::error title=truncated-chunk" in done.stdout
     outputs = runner.outputs()
     assert outputs["exit-code"] == "1"
     reports = pathlib.Path(outputs["reports"])

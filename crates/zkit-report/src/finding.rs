@@ -109,7 +109,9 @@ pub struct Finding {
     pub grid: ChunkGrid,
     /// What was found and what was expected, in one sentence without a full stop.
     pub message: String,
-    /// The numbers and names that the message rests on.
+    /// The numbers and names that the message rests on. Reports show `coordinates` beside the chunks: an object
+    /// from names of dimensions to a value, or to a list of the first and the last (`{"time": ["2021-03-29",
+    /// "2021-03-31"]}`).
     pub evidence: Map<String, Value>,
     /// What to do, if there is something: a command line, or a sentence in the imperative.
     pub remedy: Option<String>,

@@ -141,8 +141,9 @@ impl Report {
 }
 
 fn advice(rule: &str, remedy: &str, findings: &[&Finding], names: &Names) -> Advice {
-    let mut stores: Vec<&str> = findings.iter().map(|finding| finding.store.as_str()).collect();
-    stores.dedup();
+    let mut seen = BTreeSet::new();
+    let stores = findings.iter().map(|finding| finding.store.as_str()).filter(|store| seen.insert(*store));
+    let stores: Vec<&str> = stores.collect();
     let arrays: Vec<&str> = findings.iter().filter_map(|finding| finding.array.as_deref()).collect();
     let places = if stores.len() == 1 { names.places(&stores, &arrays) } else { names.stores(&stores) };
     let why = format!("{rule}: {places}");
