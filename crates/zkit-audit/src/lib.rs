@@ -5,12 +5,14 @@
 
 mod args;
 mod baseline;
+mod coordinates;
 mod explain;
 mod follow;
 mod gather;
 mod report;
 mod settings;
 mod targets;
+mod values;
 
 use std::time::SystemTime;
 
@@ -120,11 +122,14 @@ fn audit_all(
     }
     let mut report = report::begin(policy, depth);
     report.rules.retain(|rule| auditor.runs(rule.id));
-    let (mut summaries, mut arrays_taken) = (Vec::new(), (0, 0));
+    let (mut summaries, mut opened, mut arrays_taken) = (Vec::new(), Vec::new(), (0, 0));
     for url in &urls {
         shell.cancel().check()?;
         match auditor.audit(url, &mut report, &mut arrays_taken) {
-            Ok(summary) => summaries.push(summary),
+            Ok(summary) => {
+                summaries.push(summary);
+                opened.push(url);
+            }
             // with several stores, one that cannot be opened hides no other
             Err(error)
                 if urls.len() > 1
@@ -142,6 +147,7 @@ fn audit_all(
         let error = Error::new(ErrorKind::Usage, "--include and --exclude leave no array");
         return Err(error.with_hint("run `zkit inspect` to see the paths of the arrays").into());
     }
+    coordinates::compare_rows(&mut summaries, &auditor.run, |at| gather::open(opened[at], &auditor.run))?;
     let cache = CacheObservation { url: &args.paths[0], stores: &summaries, policy };
     let mut of_cache = check_cache(&cache);
     report.hidden += auditor.keep(&mut of_cache);
@@ -180,6 +186,7 @@ impl Auditor<'_> {
         let summary = StoreSummary::of(&observed);
         let complete = gather::is_complete(&observed);
         report::add_store(report, &observed, &summary, findings, complete);
+        values::add_to_report(report, &observed);
         Ok(summary)
     }
 

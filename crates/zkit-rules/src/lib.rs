@@ -10,9 +10,12 @@
 #![warn(missing_docs)]
 
 pub mod boxes;
+pub mod coordinates;
 mod depth;
 mod finder;
+pub mod ids;
 pub mod observe;
+pub mod packing;
 pub mod policy;
 mod registry;
 mod rule;
@@ -20,6 +23,7 @@ mod rules;
 pub mod summary;
 #[cfg(test)]
 mod testing;
+pub mod words;
 
 pub use depth::Depth;
 pub use finder::{Draft, Finder};

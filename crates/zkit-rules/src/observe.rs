@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::time::SystemTime;
 
 use zkit_core::engine::{ArraySurvey, ArrayValues, ChunkFault, FaultyChunks, StoreFiles};
-use zkit_core::hierarchy::{ArrayNode, Hierarchy, References, Repository};
+use zkit_core::hierarchy::{ArrayNode, Hierarchy, N5Dataset, References, Repository};
 use zkit_core::metadata::{Defect, Json};
 
+use crate::coordinates::{CoordinateObservation, UnreadCoordinate};
 use crate::depth::Depth;
 use crate::policy::{Policy, VariableRules};
 use crate::summary::StoreSummary;
@@ -32,12 +33,18 @@ pub struct StoreObservation<'a> {
     pub references: Option<References>,
     /// What is wrong with the objects of an Icechunk repository, if it is one.
     pub repository: Option<Repository>,
+    /// What was seen of the blocks of an N5 container, if it is one.
+    pub n5: Vec<N5Dataset>,
     /// How closely it was looked at; what a shallower depth would have seen is there.
     pub depth: Depth,
     /// What the owner says.
     pub policy: &'a Policy,
     /// When the run began; the grace period ends here.
     pub now: SystemTime,
+    /// The coordinates that were read, sorted by path; none below [`Depth::Sample`].
+    pub coordinates: Vec<CoordinateObservation>,
+    /// The coordinates that were not read though the depth asks for it, sorted by path.
+    pub unread_coordinates: Vec<UnreadCoordinate>,
 }
 
 /// All that was observed of one array.
@@ -87,9 +94,12 @@ impl<'a> StoreObservation<'a> {
             source: None,
             references: None,
             repository: None,
+            n5: Vec::new(),
             depth: Depth::Metadata,
             policy,
             now,
+            coordinates: Vec::new(),
+            unread_coordinates: Vec::new(),
         }
     }
 

@@ -15,12 +15,15 @@ pub const RULES: &[&Rule] = &[
     &rules::bad_shard_index::RULE,
     &rules::consolidated_missing::RULE,
     &rules::consolidated_stale::RULE,
+    &rules::coordinate_gap::RULE,
+    &rules::coordinate_not_monotonic::RULE,
     &rules::corrupt_archive::RULE,
     &rules::corrupt_manifest::RULE,
     &rules::dangling_link::RULE,
     &rules::dead_reference::RULE,
     &rules::dimension_mismatch::RULE,
     &rules::draft_format::RULE,
+    &rules::duplicate_ids::RULE,
     &rules::empty_store::RULE,
     &rules::error_body::RULE,
     &rules::fill_value_confusion::RULE,
@@ -90,7 +93,7 @@ fn edits(one: &str, other: &str) -> usize {
 pub fn check_store(store: &StoreObservation<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for rule in RULES.iter().filter(|rule| rule.depth <= store.depth) {
-        if let Check::Store(check) = rule.check {
+        if let Check::Store(check) | Check::Both(check, _) = rule.check {
             let mut finder = Finder::new(rule, &store.hierarchy.url);
             check(store, &mut finder);
             findings.extend(finder.into_findings());
@@ -103,7 +106,7 @@ pub fn check_store(store: &StoreObservation<'_>) -> Vec<Finding> {
 pub fn check_cache(cache: &CacheObservation<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for rule in RULES.iter().filter(|rule| rule.depth <= cache.depth()) {
-        if let Check::Cache(check) = rule.check {
+        if let Check::Cache(check) | Check::Both(_, check) = rule.check {
             let mut finder = Finder::new(rule, cache.url);
             check(cache, &mut finder);
             findings.extend(finder.into_findings());

@@ -32,4 +32,6 @@ pub enum Check {
     Store(fn(&StoreObservation<'_>, &mut Finder<'_>)),
     /// All stores of a run together; not called for one store alone.
     Cache(fn(&CacheObservation<'_>, &mut Finder<'_>)),
+    /// Each store, then all of them together.
+    Both(fn(&StoreObservation<'_>, &mut Finder<'_>), fn(&CacheObservation<'_>, &mut Finder<'_>)),
 }

@@ -6,6 +6,7 @@ use zkit_core::hierarchy::StoreKind;
 use zkit_core::metadata::{Json, ZarrFormat};
 
 use crate::depth::Depth;
+use crate::ids::IdColumn;
 use crate::observe::{ArrayObservation, StoreObservation};
 
 /// One store of a cache, after its own rules ran.
@@ -25,6 +26,8 @@ pub struct StoreSummary {
     pub bytes_stored: Option<u64>,
     /// Decoded bytes that the metadata promises, of arrays whose elements have a fixed size.
     pub bytes_decoded: u64,
+    /// Its ids, to be compared with those of other stores; none below [`Depth::Sample`].
+    pub ids: Vec<IdColumn>,
 }
 
 /// One array of a [`StoreSummary`].
@@ -74,6 +77,7 @@ impl StoreSummary {
                 .then(|| arrays.iter().filter_map(|array| array.bytes_stored).fold(0, u64::saturating_add)),
             bytes_decoded: decoded.fold(0, u64::saturating_add),
             arrays,
+            ids: IdColumn::of(store),
         }
     }
 

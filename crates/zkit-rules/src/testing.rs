@@ -4,13 +4,18 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use zkit_core::cancel::Cancel;
-use zkit_core::engine::{Closeness, survey_references, survey_store};
+use zkit_core::engine::{
+    Closeness, Resources, Sample, ScanTarget, scan_values, survey_references, survey_store,
+};
 use zkit_core::event::{Observer, Silent};
 use zkit_core::hierarchy::{ArrayNode, Hierarchy, Reach, Repository, TargetFound};
 use zkit_core::location::StoreUrl;
-use zkit_core::store::StoreOptions;
+use zkit_core::read::ReadContext;
+use zkit_core::select::read_coordinate;
+use zkit_core::store::{Store, StoreOptions};
 use zkit_report::Finding;
 
+use crate::coordinates::{CoordinateObservation, is_worth_reading};
 use crate::depth::Depth;
 use crate::observe::{CacheObservation, StoreObservation};
 use crate::policy::Policy;
@@ -117,7 +122,17 @@ impl TestStore {
         Hierarchy::open(&StoreUrl::Local(self.path().to_owned()), &StoreOptions::default()).unwrap()
     }
 
-    /// Returns what one rule finds at depth `headers`.
+    /// Returns what is kept of the store.
+    pub(crate) fn summary(&self) -> StoreSummary {
+        StoreSummary::of(&observe(&self.open(), &self.policy))
+    }
+
+    /// Hands over what is observed of the store.
+    pub(crate) fn observed(&self, judge: impl FnOnce(&StoreObservation<'_>)) {
+        judge(&observe(&self.open(), &self.policy));
+    }
+
+    /// Returns what one rule finds, with headers and coordinates read.
     pub(crate) fn findings(&self, rule: &str) -> Vec<Finding> {
         let hierarchy = self.open();
         let observed = observe(&hierarchy, &self.policy);
@@ -178,7 +193,7 @@ pub(crate) fn cache_findings(rule: &str, stores: &[TestStore]) -> Vec<Finding> {
 fn observe<'a>(hierarchy: &'a Hierarchy, policy: &'a Policy) -> StoreObservation<'a> {
     let nodes: Vec<&ArrayNode> = hierarchy.arrays.iter().collect();
     let mut observed = StoreObservation::of_metadata(hierarchy, &nodes, policy, SystemTime::now());
-    observed.depth = Depth::Headers;
+    observed.depth = Depth::Sample;
     observed.nodes = hierarchy.one_by_one().unwrap();
     (observed.v2_twins, observed.v2_twin_defects) = hierarchy.v2_twins().unwrap();
     if let Some(store) = &hierarchy.store {
@@ -188,6 +203,56 @@ fn observe<'a>(hierarchy: &'a Hierarchy, policy: &'a Policy) -> StoreObservation
             array.survey = Some(survey);
         }
         observed.files = Some(seen.files);
+        observed.coordinates = coordinates(hierarchy, policy);
+        scan(store, &mut observed);
     }
     observed
+}
+
+/// Scans all values.
+fn scan(store: &Store, observed: &mut StoreObservation<'_>) {
+    let listed: Vec<_> = observed
+        .arrays
+        .iter()
+        .map(|array| (array.node, array.survey.as_ref().and_then(|survey| survey.listing.as_ref())))
+        .collect();
+    let targets: Vec<_> = listed.into_iter().map(|(array, listing)| ScanTarget { array, listing }).collect();
+    let resources = Resources { memory_bytes: 64 << 20, jobs: 1 };
+    let run: (&dyn Observer, &Cancel) = (&Silent::default(), &Cancel::default());
+    let values = scan_values(store, &targets, (Sample::Full, 0), resources, run.0, run.1).unwrap();
+    for (array, values) in observed.arrays.iter_mut().zip(values) {
+        array.values = Some(values);
+    }
+}
+
+fn coordinates(hierarchy: &Hierarchy, policy: &Policy) -> Vec<CoordinateObservation> {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+    let (cancel, silent) = (Cancel::default(), Silent::default());
+    let context = ReadContext { pool: &pool, cancel: &cancel, meter: silent.meter() };
+    let Some(store) = &hierarchy.store else { return Vec::new() };
+    let wanted = hierarchy.arrays.iter().filter(|node| is_worth_reading(node, policy));
+    let read = wanted.filter_map(|node| read_coordinate(store, node, 1 << 24, context).ok());
+    read.map(CoordinateObservation::new).collect()
+}
+
+/// Adds a coordinate of 64-bit integers, written in one chunk.
+pub(crate) fn coordinate_array(store: TestStore, name: &str, values: &[i64], attributes: &str) -> TestStore {
+    let zarray = serde_json::json!({
+        "zarr_format": 2, "shape": [values.len()], "chunks": [values.len()], "dtype": "<i8", "fill_value": null,
+        "compressor": null, "filters": null, "order": "C",
+    });
+    let mut attributes: serde_json::Value = serde_json::from_str(attributes).unwrap();
+    attributes["_ARRAY_DIMENSIONS"] = serde_json::json!([name]);
+    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    store
+        .array(name, &zarray.to_string())
+        .file(&format!("{name}/.zattrs"), attributes.to_string().as_bytes())
+        .file(&format!("{name}/0"), &bytes)
+}
+
+/// Returns what one rule finds in a cache of these stores.
+pub(crate) fn summary_findings(rule: &str, stores: &[StoreSummary]) -> Vec<Finding> {
+    let policy = Policy::default();
+    let cache = CacheObservation { url: "cache", stores, policy: &policy };
+    check_cache(&cache).into_iter().filter(|finding| finding.rule == rule).collect()
 }

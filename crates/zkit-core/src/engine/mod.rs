@@ -12,6 +12,7 @@ mod journal;
 mod lanes;
 mod prepared;
 mod queue;
+mod rows;
 mod scan;
 mod spill;
 mod survey;
@@ -30,8 +31,9 @@ pub use journal::{
     check_objects,
 };
 pub use lanes::Resources;
+pub use rows::{RowDigests, digest_rows};
 pub use scan::{
-    ArrayValues, BadUnit, BadUnits, Coverage, NanProfile, Sample, ScanTarget, UnitFacts, UnitGrid,
+    ArrayValues, BadUnit, BadUnits, Coverage, NanProfile, Sample, ScanTarget, StandIn, UnitFacts, UnitGrid,
     scan_values,
 };
 pub use survey::{
