@@ -33,6 +33,22 @@ fn a_wrong_argument_is_a_usage_error() {
 }
 
 #[test]
+fn formats_of_reports_are_refused_by_commands_without_one() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for format in ["junit", "sarif", "github", "html"] {
+        for command in ["inspect", "digest"] {
+            let file = folder.path().join("answer");
+            let arguments = [command, "no/such/store.zarr", "--format", format, "--output"];
+            let answer = run(zkit().args(arguments).arg(&file));
+            assert_eq!(answer.code, 2, "{command} {format}: {}", answer.stderr);
+            let expected = format!("`{command}` has no answer in the format `{format}`");
+            assert!(answer.stderr.contains(&expected), "{command} {format}: {}", answer.stderr);
+            assert!(!file.exists(), "nothing is written");
+        }
+    }
+}
+
+#[test]
 fn a_store_that_is_not_there_is_named_on_stderr() {
     for command in ["inspect", "digest"] {
         let answer = run(zkit().args([command, "no/such/store.zarr"]));

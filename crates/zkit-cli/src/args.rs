@@ -21,6 +21,34 @@ pub enum Format {
     Text,
     /// For programs; the fields are documented and stable.
     Json,
+    /// For CI services that show tests: JUnit XML.
+    Junit,
+    /// For code scanning services: SARIF 2.1.0.
+    Sarif,
+    /// For the log of a GitHub workflow, which shows annotations.
+    Github,
+    /// For a browser: one file that loads nothing else.
+    Html,
+}
+
+impl Format {
+    /// What every command answers in.
+    pub const ANSWERS: &'static [Self] = &[Self::Text, Self::Json];
+    /// What commands answer in that report findings; see [`Shell::emit_report`].
+    pub const REPORTS: &'static [Self] =
+        &[Self::Text, Self::Json, Self::Junit, Self::Sarif, Self::Github, Self::Html];
+
+    /// Returns the name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Json => "json",
+            Self::Junit => "junit",
+            Self::Sarif => "sarif",
+            Self::Github => "github",
+            Self::Html => "html",
+        }
+    }
 }
 
 /// How much is said on stderr.
@@ -42,7 +70,8 @@ pub enum Verbosity {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Output options")]
 pub struct GlobalArgs {
-    /// Whether the answer is for people (text) or for programs (json).
+    /// Whether the answer is for people (text) or for programs (json); reports of `audit` also come as junit,
+    /// sarif, github and html.
     #[arg(long, global = true, value_name = "FORMAT")]
     #[arg(value_enum, default_value_t = Format::Text, hide_possible_values = true)]
     pub format: Format,

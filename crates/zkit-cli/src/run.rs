@@ -4,7 +4,9 @@ use std::process::ExitCode;
 
 use clap::{ArgMatches, Args, FromArgMatches};
 
-use crate::args::GlobalArgs;
+use zkit_core::error::{Error, ErrorKind};
+
+use crate::args::{Format, GlobalArgs};
 use crate::console::Console;
 use crate::environment::Environment;
 use crate::exit::{self, Exit};
@@ -17,6 +19,8 @@ pub trait Command {
     const NAME: &'static str;
     /// Its arguments; the doc comment of the type is the help text.
     type Args: Args;
+    /// What it answers in; any other `--format` is refused before it runs.
+    const FORMATS: &'static [Format] = Format::ANSWERS;
 
     /// Does what the arguments ask, writes the answer to the shell, and returns how it ended.
     fn run(args: &Self::Args, shell: &Shell) -> anyhow::Result<Exit>;
@@ -84,7 +88,19 @@ fn with_globals(command: clap::Command) -> clap::Command {
 }
 
 fn parse_and_run<C: Command>(matches: &ArgMatches, shell: &Shell) -> anyhow::Result<Exit> {
-    C::run(&C::Args::from_arg_matches(matches)?, shell)
+    let arguments = C::Args::from_arg_matches(matches)?;
+    refuse_other_formats::<C>(shell.format())?;
+    C::run(&arguments, shell)
+}
+
+/// Fails with kind `Usage` where the command does not answer in this format.
+fn refuse_other_formats<C: Command>(format: Format) -> Result<(), Error> {
+    if C::FORMATS.contains(&format) {
+        return Ok(());
+    }
+    let names: Vec<&str> = C::FORMATS.iter().map(|format| format.name()).collect();
+    let message = format!("`{}` has no answer in the format `{}`", C::NAME, format.name());
+    Err(Error::new(ErrorKind::Usage, message).with_hint(format!("pass --format {}", names.join(" or "))))
 }
 
 fn main_with(
@@ -120,7 +136,7 @@ fn run_in_shell(global: &GlobalArgs, run: impl FnOnce(&Shell) -> anyhow::Result<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::{Format, ResourceArgs, SelectArgs, StoreArgs, Verbosity};
+    use crate::args::{ResourceArgs, SelectArgs, StoreArgs, Verbosity};
     use std::time::Duration;
 
     struct Probe;
@@ -221,6 +237,17 @@ mod tests {
             let error = parsed(&format!("zkit-probe s {line}")).err();
             assert!(error.is_some_and(|error| error.use_stderr() && error.exit_code() == 2), "{line}");
         }
+    }
+
+    #[test]
+    fn formats_that_a_command_has_not_are_refused() {
+        for format in Format::ANSWERS {
+            assert!(refuse_other_formats::<Probe>(*format).is_ok());
+        }
+        let error = refuse_other_formats::<Probe>(Format::Sarif).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Usage);
+        assert_eq!(error.to_string(), "`probe` has no answer in the format `sarif`");
+        assert_eq!(error.hint(), Some("pass --format text or json"));
     }
 
     #[test]

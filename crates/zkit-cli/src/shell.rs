@@ -12,7 +12,7 @@ use zkit_core::cancel::Cancel;
 use zkit_core::error::{Error, ErrorKind};
 use zkit_core::event::{Observer, Pulse};
 use zkit_report::render::{json, text};
-use zkit_report::{Document, format, sanitize};
+use zkit_report::{Document, Report, format, sanitize};
 
 use crate::args::{Format, GlobalArgs, Verbosity};
 use crate::console::Console;
@@ -22,6 +22,7 @@ use crate::exit::Exit;
 use crate::logging;
 use crate::output::Output;
 use crate::progress::{Display, Progress};
+use crate::reports::write_report;
 use crate::signals;
 use crate::watchdog;
 
@@ -68,13 +69,30 @@ impl Shell {
     /// Writes the answer, in the format that was asked for: the document for people, or the value for
     /// programs.
     ///
-    /// Progress ends here. Call it once: a file takes one answer.
+    /// Progress ends here. Call it once: a file takes one answer. Fails with kind `Usage` in a format that only
+    /// reports have.
     pub fn emit(&self, document: &Document, value: &impl Serialize) -> anyhow::Result<()> {
         self.progress.stop();
-        self.output.write(|out| match self.format {
-            Format::Text => out.write_all(text::render(document, &self.style).as_bytes()),
-            Format::Json => json::write(out, value),
-        })
+        match self.format {
+            Format::Text => {
+                let text = text::render(document, &self.style);
+                self.output.write(|out| out.write_all(text.as_bytes()))
+            }
+            Format::Json => self.output.write(|out| json::write(out, value)),
+            Format::Junit | Format::Sarif | Format::Github | Format::Html => {
+                let message = format!("this has no answer in the format `{}`", self.format.name());
+                Err(Error::new(ErrorKind::Usage, message).with_hint("pass --format text or json").into())
+            }
+        }
+    }
+
+    /// Writes a report as the answer, in the format that was asked for.
+    ///
+    /// Progress ends here. Call it once: a file takes one answer. A command that calls it lists
+    /// [`Format::REPORTS`] as its [`Command::FORMATS`](crate::Command::FORMATS).
+    pub fn emit_report(&self, report: &Report) -> anyhow::Result<()> {
+        self.progress.stop();
+        self.output.write(|out| write_report(out, report, self.format, &self.style))
     }
 
     /// Returns for whom the answer is written.
@@ -237,6 +255,30 @@ mod tests {
     fn the_format_decides_which_answer_is_written() {
         assert_eq!(answer(&[]), "Arrays\nnone \\u{1b}\n");
         assert_eq!(answer(&["--format", "json"]), "{\n  \"schema_version\": 1\n}\n");
+    }
+
+    #[test]
+    fn a_report_is_written_in_every_format() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("answer");
+        let starts = [
+            ("text", "no findings in 0 stores\n"),
+            ("json", "{\n  \"schema_version\": 1,"),
+            ("junit", "<?xml "),
+            ("sarif", "{\n  \"$schema\": "),
+            ("github", "zkit audit: no findings in 0 stores\n"),
+            ("html", "<!doctype html>"),
+        ];
+        assert_eq!(
+            starts.map(|(name, _)| name).to_vec(),
+            Format::REPORTS.iter().map(|format| format.name()).collect::<Vec<_>>()
+        );
+        for (name, start) in starts {
+            shell(&path, &["--format", name]).emit_report(&Report::new("0.1.0")).unwrap();
+            let answer = fs::read_to_string(&path).unwrap();
+            assert!(answer.starts_with(start), "{name}: {answer}");
+            assert!(answer.ends_with('\n'), "{name}: {answer}");
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ pub mod error;
 pub mod event;
 pub mod units;
 
+pub mod calendar;
 pub mod codec;
 pub mod engine;
 pub mod grid;
@@ -23,4 +24,5 @@ pub mod metadata;
 pub mod plan;
 pub mod publish;
 pub mod read;
+pub mod select;
 pub mod store;

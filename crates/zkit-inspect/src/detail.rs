@@ -3,7 +3,7 @@
 use zkit_core::engine::{Frames, Listing, Tally};
 use zkit_core::grid::unravel;
 use zkit_core::metadata::{FillValue, Json};
-use zkit_report::{Axis, Document, Facts, GridMap, Histogram, format};
+use zkit_report::{Document, Facts, GridMap, Histogram, format};
 
 use crate::facts::ArrayFacts;
 use crate::text::{ratio_in_words, shape_in_words, stored_in_words};
@@ -138,31 +138,9 @@ fn push_sizes(document: &mut Document, listing: &Listing) {
 /// Adds the map of the grid along the two dimensions with the most chunks; a single one goes across.
 fn push_map(document: &mut Document, array: &ArrayFacts<'_>, listing: &Listing) {
     let counts = array.metadata().grid.counts();
-    if array.chunks_total <= 1 {
-        return;
-    }
-    let mut by_count: Vec<usize> = (0..counts.len()).filter(|&dimension| counts[dimension] > 1).collect();
-    by_count.sort_by_key(|&dimension| (std::cmp::Reverse(counts[dimension]), dimension));
-    let mut shown: Vec<usize> = by_count.into_iter().take(2).collect();
-    shown.sort_unstable();
-    let axis = |dimension: usize| {
-        let names = array.metadata().dimension_names.as_deref();
-        let name = names.and_then(|names| names[dimension].clone());
-        Axis::new(name.unwrap_or_else(|| format!("dimension {dimension}")), counts[dimension])
-    };
-    let along = |dimension: Option<usize>, index: &[u64]| dimension.map_or(0, |dimension| index[dimension]);
-    let (row, column) = match shown.as_slice() {
-        [row, column] => (Some(*row), Some(*column)),
-        [only] => (None, Some(*only)),
-        _ => return,
-    };
-    let rows = row.map_or_else(|| Axis::new("", 1), axis);
-    let columns = column.map_or_else(|| Axis::new("", 1), axis);
-    let hidden = (0..counts.len()).filter(|dimension| !shown.contains(dimension));
-    let mut map = GridMap::new(rows, columns, hidden.map(|dimension| counts[dimension]).product());
+    let Some(mut map) = GridMap::of_grid(counts, array.metadata().dimension_names.as_deref()) else { return };
     for position in listing.stored.iter() {
-        let index = unravel(position, counts);
-        map.mark(along(row, &index), along(column, &index), 1);
+        map.mark_chunk(&unravel(position, counts));
     }
     let noun = if array.shard_shape.is_some() { "shards" } else { "chunks" };
     document.title(format!("Which {noun} are stored")).grid_map(map);

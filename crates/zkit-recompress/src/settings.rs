@@ -124,6 +124,9 @@ impl ArraySettings {
 struct File {
     #[serde(default)]
     recompress: Section,
+    /// Belongs to `zkit audit`.
+    #[serde(rename = "audit")]
+    _audit: Option<serde::de::IgnoredAny>,
 }
 
 #[derive(Default, Deserialize)]

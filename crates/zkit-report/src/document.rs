@@ -40,6 +40,7 @@ pub(crate) enum Block {
     Facts(Facts),
     Table(Table),
     Paragraph(String),
+    Items(Vec<Item>),
     Advice(Vec<Advice>),
     Histogram(Histogram),
     GridMap(GridMap),
@@ -69,6 +70,12 @@ impl Document {
     /// Adds a paragraph of prose.
     pub fn paragraph(&mut self, text: impl Into<String>) -> &mut Self {
         self.push(Block::Paragraph(text.into()))
+    }
+
+    /// Adds a list of things, each with lines that belong to it.
+    pub fn items(&mut self, items: impl IntoIterator<Item = Item>) -> &mut Self {
+        let items: Vec<Item> = items.into_iter().collect();
+        if items.is_empty() { self } else { self.push(Block::Items(items)) }
     }
 
     /// Adds a numbered list of what the reader could do.
@@ -121,6 +128,15 @@ impl<Key: Into<String>, Value: Into<String>> FromIterator<(Key, Value)> for Fact
     fn from_iter<Entries: IntoIterator<Item = (Key, Value)>>(entries: Entries) -> Self {
         Self { entries: entries.into_iter().map(|(key, value)| (key.into(), value.into())).collect() }
     }
+}
+
+/// One thing of a list: a line that names it, and lines below it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Item {
+    /// What it is: the place, the name.
+    pub head: String,
+    /// What is said of it.
+    pub lines: Vec<String>,
 }
 
 /// Something that the reader could do: what, why, and the command that does it.

@@ -9,6 +9,7 @@ pub const ABOUT: &str =
 /// The subcommands, in the order of `zkit --help`. A new command is one more line.
 pub const COMMANDS: &[Entry] = &[
     Entry::of::<zkit_inspect::Inspect>(),
+    Entry::of::<zkit_audit::Audit>(),
     Entry::of::<zkit_digest::Digest>(),
     Entry::of::<zkit_compare::Compare>(),
     Entry::of::<zkit_recompress::Recompress>(),

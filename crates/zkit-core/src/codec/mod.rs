@@ -19,7 +19,7 @@ mod variable;
 
 pub use chain::Chain;
 pub use error::CodecError;
-pub use facts::{FrameFacts, HEAD_BYTES, frame_facts};
+pub use facts::{FrameFacts, HEAD_BYTES, ZstdWalk, frame_facts, walk_zstd};
 pub(crate) use partial::partial_decode;
 pub use partial::{PartialDecode, StoredSpan};
 pub use recode::{Cost, Recoder};

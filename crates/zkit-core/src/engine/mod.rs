@@ -1,4 +1,4 @@
-//! Work over chunks: running a plan, digesting and comparing arrays, surveying what is stored.
+//! Work over chunks: running a plan, digesting and comparing arrays, surveying what is stored, scanning values.
 
 mod boxes;
 mod choose;
@@ -13,6 +13,8 @@ mod lanes;
 mod prepared;
 mod queue;
 mod sink;
+mod rows;
+mod scan;
 mod spill;
 mod survey;
 mod variable;
@@ -31,8 +33,14 @@ pub use journal::{
 };
 pub use lanes::Resources;
 pub use sink::Sink;
+pub use rows::{RowDigests, digest_rows};
+pub use scan::{
+    ArrayValues, BadUnit, BadUnits, Coverage, NanProfile, Sample, ScanTarget, StandIn, UnitFacts, UnitGrid,
+    scan_values,
+};
 pub use survey::{
-    ArraySurvey, BloscFrames, Frames, Keys, Listing, ShardIndexes, SizeTally, StoredChunk, SurveyDepth,
-    Tally, ZstdFrames, survey,
+    ArraySurvey, BloscFrames, ChunkFault, Closeness, FaultyChunks, Frames, InnerAbsence, Keys, Listing,
+    ShardIndexes, SizeTally, StoreFiles, StoreSurvey, StoredChunk, SurveyDepth, Tally, ZstdFrames, survey,
+    survey_references, survey_store,
 };
 pub use verify::{Proof, Verified, Verify, verify};

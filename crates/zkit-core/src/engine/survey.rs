@@ -1,14 +1,24 @@
 //! Looks at what is stored of each array without decoding it: listings, and the first bytes of chunks.
 
+mod closely;
+mod faults;
+mod files;
 mod frames;
+mod heads;
 mod listing;
+mod names;
+mod references;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rayon::prelude::*;
 
+pub use closely::{Closeness, InnerAbsence, StoreSurvey, survey_store};
+pub use faults::{ChunkFault, FaultyChunks};
+pub use files::StoreFiles;
 pub use frames::{BloscFrames, Frames, ShardIndexes, Tally, ZstdFrames};
 pub use listing::{Keys, Listing, SizeTally, StoredChunk};
+pub use references::survey_references;
 
 use self::frames::{Look, Seen};
 use crate::cancel::Cancel;
@@ -47,6 +57,12 @@ pub struct ArraySurvey {
     pub defects: Vec<Defect>,
     /// Whether something is there that could not be read.
     pub unreadable: bool,
+    /// What is wrong with single chunks, by kind; only [`survey_store`] fills it.
+    pub faults: Vec<FaultyChunks>,
+    /// Which inner chunks the indexes of shards leave out; only [`survey_store`] fills it.
+    pub inner: Option<InnerAbsence>,
+    /// Chunks of which something was read; only [`survey_store`] fills it.
+    pub heads_read: u64,
 }
 
 /// Looks at what is stored of `arrays`; results are in their order.
@@ -63,7 +79,7 @@ pub fn survey(
     let (SurveyDepth::Listing { sample_most } | SurveyDepth::Headers { sample_most }) = depth;
     observer.meter().arrays_total.add(arrays.len() as u64);
     let listed = spread(store, arrays, |array| {
-        let listed = listing::list(store, array, sample_most, (observer, cancel));
+        let listed = listing::list(store, array, (sample_most, None), (observer, cancel));
         observer.meter().arrays_done.add(1);
         listed
     });
@@ -72,9 +88,9 @@ pub fn survey(
         surveys.push(match listed {
             Ok(listed) => ArraySurvey {
                 listing: Some(listed.listing),
-                frames: None,
                 defects: listed.defects,
                 unreadable: listed.unreadable,
+                ..ArraySurvey::default()
             },
             Err(error) => unlisted(array, error)?,
         });
@@ -158,7 +174,7 @@ fn take_in(array: &ArrayNode, chunk: StoredChunk, seen: Result<Seen>, survey: &m
 ///
 /// Local stores use rayon. Remote ones wait for the network, which rayon's threads must not: they use plain threads.
 fn spread<T: Sync, R: Send>(store: &Store, items: &[T], work: impl Fn(&T) -> R + Sync + Send) -> Vec<R> {
-    if let Store::Local(_) = store {
+    if !store.is_remote() {
         return items.par_iter().map(work).collect();
     }
     let next = AtomicUsize::new(0);

@@ -46,6 +46,18 @@ impl ChunkSet {
         new
     }
 
+    /// Takes a position out; returns whether it was in.
+    pub fn remove(&mut self, position: u64) -> bool {
+        let (number, slot) = split(position);
+        let Some(page) = self.pages.get_mut(&number) else { return false };
+        let removed = page.remove(slot);
+        if page.is_empty() {
+            self.pages.remove(&number);
+        }
+        self.len -= u64::from(removed);
+        removed
+    }
+
     /// Returns whether a position is in the set.
     pub fn contains(&self, position: u64) -> bool {
         let (page, slot) = split(position);
@@ -102,6 +114,31 @@ impl Page {
         }
     }
 
+    fn remove(&mut self, slot: u16) -> bool {
+        match self {
+            Self::List(slots) => match slots.binary_search(&slot) {
+                Ok(place) => {
+                    slots.remove(place);
+                    true
+                }
+                Err(_) => false,
+            },
+            Self::Bits(words) => {
+                let (word, bit) = (&mut words[usize::from(slot >> 6)], 1 << (slot & 63));
+                let there = *word & bit != 0;
+                *word &= !bit;
+                there
+            }
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::List(slots) => slots.is_empty(),
+            Self::Bits(words) => words.iter().all(|&word| word == 0),
+        }
+    }
+
     fn contains(&self, slot: u16) -> bool {
         match self {
             Self::List(slots) => slots.binary_search(&slot).is_ok(),
@@ -109,7 +146,7 @@ impl Page {
         }
     }
 
-    fn iter(&self) -> Box<dyn Iterator<Item = u16> + '_> {
+    fn iter(&self) -> Box<dyn Iterator<Item = u16> + Send + '_> {
         match self {
             Self::List(slots) => Box::new(slots.iter().copied()),
             Self::Bits(_) => Box::new((0..=u16::MAX).filter(|&slot| self.contains(slot))),
@@ -159,5 +196,9 @@ mod tests {
         }
         assert!(!set.insert(3) && set.contains(89_997) && !set.contains(89_998));
         assert!(set.iter().eq((0..30_000u64).map(|position| position * 3)));
+        for position in (0..30_000u64).map(|position| position * 3) {
+            assert!(set.remove(position) && !set.remove(position));
+        }
+        assert_eq!(set, ChunkSet::default());
     }
 }

@@ -26,10 +26,10 @@ pub(super) fn file(path: &Path) -> Result<Classified> {
     let size = file.metadata().map_err(failed)?.len();
     let mut head = Vec::new();
     file.by_ref().take(64).read_to_end(&mut head).map_err(failed)?;
-    let unknown = |container, message: &str| Classified {
+    let unknown = |container, rule, message: &str| Classified {
         kind: StoreKind::Unknown,
         container,
-        note: Some(("malformed-metadata", message.to_owned())),
+        note: Some((rule, message.to_owned())),
     };
     if head.starts_with(b"PK\x03\x04") || head.starts_with(b"PK\x05\x06") {
         // the central directory lies at the end; entry names stand in it as they are
@@ -42,11 +42,11 @@ pub(super) fn file(path: &Path) -> Result<Classified> {
             .any(|name| names.windows(name.len()).any(|window| window == *name));
         return Ok(match zarr {
             true => Classified { kind: StoreKind::Zarr, container: Container::Zip, note: None },
-            false => unknown(Container::Zip, "a zip file without Zarr metadata"),
+            false => unknown(Container::Zip, "not-zarr", "a zip file without Zarr metadata"),
         });
     }
     if head.is_empty() {
-        return Ok(unknown(Container::File, "an empty file"));
+        return Ok(unknown(Container::File, "empty-store", "an empty file"));
     }
     if head.starts_with(b"version https://git-lfs") {
         let note = Some((
@@ -65,6 +65,7 @@ pub(super) fn file(path: &Path) -> Result<Classified> {
     }
     Ok(unknown(
         Container::File,
+        "not-zarr",
         "a file of no kind that zkit knows; a Zarr store is a directory or a zip file",
     ))
 }

@@ -1,6 +1,7 @@
 //! Opening a store: what it is, then its nodes from consolidated metadata or one by one.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use super::classify::{self, Classified};
 use super::consolidated;
@@ -9,7 +10,7 @@ use super::walk;
 use crate::error::{Error, ErrorKind, Result};
 use crate::location::StoreUrl;
 use crate::metadata::{Json, Object};
-use crate::store::{Store, StoreOptions, join};
+use crate::store::{Store, StoreOptions, ZipStore, join};
 
 /// Metadata documents larger than this are refused.
 pub(super) const MAX_DOCUMENT_BYTES: u64 = 128 << 20;
@@ -46,8 +47,7 @@ impl Hierarchy {
     ///
     /// `documents` are keys and what is to be written there; consolidated metadata among them says nothing new.
     pub fn of_documents(url: &StoreUrl, store: Store, documents: &[(String, Json)]) -> Self {
-        let container =
-            if matches!(store, Store::Local(_)) { Container::Directory } else { Container::ObjectStore };
+        let container = container_of(&store);
         let mut hierarchy = Self::empty(url, Some(store), StoreKind::Zarr, container);
         let by_key: BTreeMap<&str, &Json> =
             documents.iter().map(|(key, document)| (key.as_str(), document)).collect();
@@ -87,6 +87,26 @@ impl Hierarchy {
         hierarchy
     }
 
+    /// Opens a zip file as a store and reads the metadata of all nodes in it; the store may lie in a folder inside.
+    ///
+    /// Errors: `Corrupt` where it is no whole zip file, `Unreadable`.
+    pub fn open_zip(path: &Path) -> Result<Self> {
+        Self::read(&StoreUrl::Local(path.to_owned()), Store::Zip(ZipStore::open(path)?))
+    }
+
+    /// Opens a zip file as [`Self::open_zip`] does; a damaged one is a hierarchy without nodes and with a defect.
+    pub fn open_zip_or_damage(path: &Path) -> Result<Self> {
+        match Self::open_zip(path) {
+            Err(error) if error.kind() == ErrorKind::Corrupt => {
+                let url = StoreUrl::Local(path.to_owned());
+                let mut hierarchy = Self::empty(&url, None, StoreKind::Unknown, Container::Zip);
+                hierarchy.defect("/", "corrupt-archive", error.one_line());
+                Ok(hierarchy)
+            }
+            other => other,
+        }
+    }
+
     fn empty(url: &StoreUrl, store: Option<Store>, kind: StoreKind, container: Container) -> Self {
         Self {
             url: url.to_string(),
@@ -111,9 +131,7 @@ impl Hierarchy {
     }
 
     fn read(url: &StoreUrl, store: Store) -> Result<Self> {
-        let container =
-            if matches!(store, Store::Local(_)) { Container::Directory } else { Container::ObjectStore };
-        let mut hierarchy = Self::empty(url, None, StoreKind::Zarr, container);
+        let mut hierarchy = Self::empty(url, None, StoreKind::Zarr, container_of(&store));
         let root_v3 = hierarchy.read_document(&store, "/", "zarr.json")?;
         let inline = root_v3.as_ref().is_some_and(|document| {
             document.get("consolidated_metadata").is_some_and(|inline| *inline != Json::Null)
@@ -123,7 +141,7 @@ impl Hierarchy {
             hierarchy.kind = StoreKind::Unknown;
             hierarchy.defect(
                 "/",
-                "malformed-metadata",
+                "draft-format",
                 "a store of the early Zarr v3 draft (`meta/root`); no current reader opens it",
             );
         } else if inline {
@@ -155,7 +173,10 @@ impl Hierarchy {
                 ));
             }
             hierarchy.kind = StoreKind::Unknown;
-            hierarchy.defect("/", "malformed-metadata", "no Zarr metadata was found here");
+            match store.children("").is_ok_and(|children| children.is_empty()) {
+                true => hierarchy.defect("/", "empty-store", "an empty directory"),
+                false => hierarchy.defect("/", "not-zarr", "no Zarr metadata was found here"),
+            }
         }
         hierarchy.sort();
         hierarchy.store = (hierarchy.kind == StoreKind::Zarr).then_some(store);
@@ -202,5 +223,13 @@ impl Hierarchy {
                 None
             }
         }
+    }
+}
+
+fn container_of(store: &Store) -> Container {
+    match store {
+        Store::Local(_) => Container::Directory,
+        Store::Remote(_) => Container::ObjectStore,
+        Store::Zip(_) => Container::Zip,
     }
 }

@@ -108,7 +108,7 @@ fn children(
                 hierarchy.unreadable = true;
                 hierarchy.defect(
                     &format!("/{prefix}"),
-                    "unreadable",
+                    "outside-link",
                     "a link that leads out of the store; pass --follow-links if you trust it",
                 );
             }

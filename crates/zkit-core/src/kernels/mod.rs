@@ -6,6 +6,7 @@
 //! - [`copy`]: regions of n-dimensional arrays, copied, transposed or filled
 //! - [`swap`]: byte order
 //! - [`lz`]: LZ4 blocks, and matches of other LZ formats
+//! - [`scan`]: statistics of elements
 //! - [`shuffle`], [`bitshuffle`]: the filters of blosc and numcodecs
 
 pub mod bitshuffle;
@@ -13,5 +14,6 @@ pub mod copy;
 pub mod lz;
 #[cfg(target_arch = "x86_64")]
 mod registers;
+pub mod scan;
 pub mod shuffle;
 pub mod swap;

@@ -113,8 +113,18 @@ pub struct ArrayMetadata {
     pub document: Object,
 }
 
+/// Units of this size and more are never decoded: no reader has the memory.
+const ABSURD_UNIT_BYTES: u64 = 1 << 36;
+/// Stored chunks (shards) of this size and more are never written.
+const ABSURD_CHUNK_BYTES: u64 = 1 << 40;
+
 /// What is wrong with metadata: the rule, and what was found.
 type Fault = (&'static str, String);
+
+/// What the specification leaves to extensions, and zkit does not know.
+fn unsupported(message: impl Into<String>) -> Fault {
+    ("unsupported-extension", message.into())
+}
 
 fn malformed(message: impl Into<String>) -> Fault {
     ("malformed-metadata", message.into())
@@ -274,7 +284,7 @@ fn parse_v3(path: &str, mut document: Object, defects: &mut Vec<Defect>) -> Resu
         return Err(malformed("zarr_format is not 3"));
     }
     if let Some(name) = must_understand(&document) {
-        return Err(malformed(format!(
+        return Err(unsupported(format!(
             "the field `{name}` is not one that zkit knows, and must be understood"
         )));
     }
@@ -288,7 +298,7 @@ fn parse_v3(path: &str, mut document: Object, defects: &mut Vec<Defect>) -> Resu
     let grid = match name {
         "regular" => regular_grid(&shape, &lengths(configuration, "chunk_shape")?)?,
         "rectilinear" => rectilinear_grid(&shape, configuration)?,
-        other => return Err(malformed(format!("the chunk grid `{other}` is not one that zkit knows"))),
+        other => return Err(unsupported(format!("the chunk grid `{other}` is not one that zkit knows"))),
     };
     let (name, configuration) = extension(&document, "chunk_key_encoding")?;
     let separator = match configuration.get("separator").map(Json::as_str) {
@@ -301,11 +311,15 @@ fn parse_v3(path: &str, mut document: Object, defects: &mut Vec<Defect>) -> Resu
         "default" => ChunkKeys::Default(separator.unwrap_or('/')),
         "v2" => ChunkKeys::V2(separator.unwrap_or('.')),
         other => {
-            return Err(malformed(format!("the chunk key encoding `{other}` is not one that zkit knows")));
+            return Err(unsupported(format!("the chunk key encoding `{other}` is not one that zkit knows")));
         }
     };
     let data_type = document.get("data_type").ok_or_else(|| malformed("no data_type"))?;
-    let data_type = data_type_parse::parse_v3(data_type).map_err(malformed)?;
+    let data_type = data_type_parse::parse_v3(data_type).map_err(|message| {
+        // an object names an extension; a bare name that nobody registered is a slip
+        let extension = data_type.as_object().is_some() && message.starts_with("data type `");
+        if extension { unsupported(message) } else { malformed(message) }
+    })?;
     let codecs = document.get("codecs").ok_or_else(|| malformed("no codecs"))?;
     let codecs = codec_spec::parse_v3(codecs, shape.len(), &data_type).map_err(malformed)?;
     let fill_json = document.get("fill_value").ok_or_else(|| malformed("no fill_value"))?;
@@ -458,8 +472,12 @@ fn check(path: &str, metadata: &ArrayMetadata, defects: &mut Vec<Defect>) -> Res
             format!("shape {shape:?} in chunks of {chunk:?} is beyond what can be counted"),
         ));
     };
-    let chunk_bytes = metadata.data_type.item_bytes().unwrap_or(1).saturating_mul(chunk_elements);
-    if chunk_bytes >= 1 << 40 {
+    // what must be decoded at once: inner chunks, however large their shard is
+    let unit_elements = product(&metadata.chunk_shape()).unwrap_or(chunk_elements).min(chunk_elements);
+    let item_bytes = metadata.data_type.item_bytes().unwrap_or(1);
+    let unit_bytes = item_bytes.saturating_mul(unit_elements);
+    let chunk_bytes = item_bytes.saturating_mul(chunk_elements);
+    if unit_bytes >= ABSURD_UNIT_BYTES || chunk_bytes >= ABSURD_CHUNK_BYTES {
         let size = crate::units::Bytes(chunk_bytes);
         defects.push(Defect::new(path, "absurd-shape", format!("one chunk decodes to {size}")));
     }

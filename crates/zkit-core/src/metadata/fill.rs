@@ -322,6 +322,15 @@ pub(super) fn from_xarray_v3(json: &Json, data_type: &DataType) -> Option<FillVa
 }
 
 impl DataType {
+    /// Returns the canonical element that an attribute such as `missing_value` or xarray's `_FillValue` names; `None`
+    /// where the type has no such value.
+    pub fn element(&self, json: &Json) -> Option<Vec<u8>> {
+        item(json, self).or_else(|| match from_xarray_v3(json, self) {
+            Some(FillValue::Item(bytes)) => Some(bytes),
+            _ => None,
+        })
+    }
+
     /// Returns one canonical element as text for people: `1.5`, `"abc"`, bytes as base64.
     pub fn show(&self, element: &[u8]) -> String {
         let value = if self.is_variable() {

@@ -1,13 +1,15 @@
 //! Regions of one array into memory, and whole arrays as a stream of slabs in C order.
 
+mod line;
 mod part;
 mod reader;
 mod slabs;
 mod variable;
 mod visit;
 
+pub use line::{Line, LineElements};
 pub use reader::{ArrayReader, ChunkSource, ReadContext, with_scratch};
-pub(crate) use reader::{codec_error, read_slab, release_scratch, to_usize, with_buffers};
+pub(crate) use reader::{ThreadBuffers, codec_error, read_slab, release_scratch, to_usize, with_buffers};
 pub use slabs::{Slabs, slabs_of};
 pub(crate) use visit::WHOLE_SHARD_BYTES;
 pub use visit::{Piece, Visitor};

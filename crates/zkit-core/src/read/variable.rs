@@ -57,7 +57,7 @@ impl ArrayReader<'_> {
         })
     }
 
-    fn decode_variable_chunk(
+    pub(super) fn decode_variable_chunk(
         &self,
         chunk_index: &[u64],
         source: &ChunkSource<'_>,

@@ -11,6 +11,7 @@ use crate::location::StoreUrl;
 
 use super::local::LocalStore;
 use super::remote::{FetchResult, RemoteStore};
+use super::zip::ZipStore;
 
 /// How to reach a store; what the environment says is handed in by the caller.
 #[derive(Debug, Clone)]
@@ -55,6 +56,8 @@ pub enum Store {
     Local(LocalStore),
     /// A bucket, container or web server.
     Remote(RemoteStore),
+    /// A zip file of this machine.
+    Zip(ZipStore),
 }
 
 /// One object of a listing.
@@ -69,6 +72,10 @@ pub struct ObjectInfo<'a> {
     /// Changes when the object is rewritten: a hash of what the store says beside its bytes (locally the time of the
     /// last change and the inode, else the entity tag and the time).
     pub stamp: u64,
+    /// When it was last changed, in seconds since 1970; `None` where nothing says it.
+    pub changed: Option<i64>,
+    /// Whether its permissions let nobody read it, except a superuser.
+    pub locked: bool,
 }
 
 /// What an object of a listing is.
@@ -115,18 +122,24 @@ impl Store {
         }
     }
 
+    /// Returns whether reads wait for a network.
+    pub fn is_remote(&self) -> bool {
+        matches!(self, Self::Remote(_))
+    }
+
     /// Returns where the store is, without secrets.
     pub fn place(&self) -> String {
         match self {
             Self::Local(store) => store.root().display().to_string(),
             Self::Remote(store) => store.place().to_owned(),
+            Self::Zip(store) => store.path().display().to_string(),
         }
     }
 
     /// Returns how many requests were sent to a remote store, and how many of them failed and were tried again.
     pub fn requests(&self) -> (u64, u64) {
         match self {
-            Self::Local(_) => (0, 0),
+            Self::Local(_) | Self::Zip(_) => (0, 0),
             Self::Remote(store) => store.requests(),
         }
     }
@@ -137,6 +150,7 @@ impl Store {
     pub fn get(&self, key: &str, limit: u64, buffer: &mut Vec<u8>) -> Result<bool> {
         match self {
             Self::Local(store) => store.get(key, limit, buffer),
+            Self::Zip(store) => store.get(key, limit, buffer),
             Self::Remote(store) => match store.get_blocking(key, limit)? {
                 Some(bytes) => {
                     buffer.clear();
@@ -158,6 +172,7 @@ impl Store {
     ) -> Result<Option<u64>> {
         match self {
             Self::Local(store) => store.get_range(key, offset, length, buffer),
+            Self::Zip(store) => store.get_range(key, offset, length, buffer),
             Self::Remote(store) => store.get_range_blocking(key, offset, length, buffer),
         }
     }
@@ -166,6 +181,7 @@ impl Store {
     pub fn get_suffix(&self, key: &str, length: u64, buffer: &mut Vec<u8>) -> Result<Option<u64>> {
         match self {
             Self::Local(store) => store.get_suffix(key, length, buffer),
+            Self::Zip(store) => store.get_suffix(key, length, buffer),
             Self::Remote(store) => store.get_suffix_blocking(key, length, buffer),
         }
     }
@@ -174,6 +190,7 @@ impl Store {
     pub fn get_many(&self, keys: &[String], limit: u64) -> Vec<FetchResult> {
         match self {
             Self::Local(store) => store.get_many(keys, limit),
+            Self::Zip(store) => store.get_many(keys, limit),
             Self::Remote(store) => store.get_many(keys, limit),
         }
     }
@@ -194,7 +211,23 @@ impl Store {
     ) -> Result<()> {
         match self {
             Self::Local(store) => store.list_while(prefix, visit),
+            Self::Zip(store) => store.list_while(prefix, visit),
             Self::Remote(store) => store.list_while(prefix, visit),
+        }
+    }
+
+    /// Calls `visit` for the objects of the whole store, except those below folders that `enter` refuses by their key.
+    ///
+    /// Locally such folders are not even opened; a remote store lists everything and leaves the choice to `visit`.
+    pub fn list_entering(
+        &self,
+        enter: &dyn Fn(&str) -> bool,
+        visit: &mut dyn FnMut(ObjectInfo<'_>) -> ControlFlow<()>,
+    ) -> Result<()> {
+        match self {
+            Self::Local(store) => store.list_entering(enter, visit),
+            Self::Remote(store) => store.list_while("", visit),
+            Self::Zip(store) => store.list_while("", visit),
         }
     }
 
@@ -202,6 +235,7 @@ impl Store {
     pub fn children(&self, prefix: &str) -> Result<Vec<Child>> {
         match self {
             Self::Local(store) => store.children(prefix),
+            Self::Zip(store) => store.children(prefix),
             Self::Remote(store) => store.children(prefix),
         }
     }

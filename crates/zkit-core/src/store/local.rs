@@ -35,6 +35,8 @@ const LINKED_FOLDERS_MOST: u32 = 10_000;
 /// One listing under way.
 struct Walk<'a> {
     start: &'a Path,
+    /// Which folders are entered, by their key.
+    enter: &'a dyn Fn(&str) -> bool,
     /// Linked directories entered so far.
     links: u32,
     /// Where the links that are being followed lie, links resolved.
@@ -47,13 +49,21 @@ struct Found {
     kind: ObjectKind,
     size: u64,
     stamp: u64,
+    changed: Option<i64>,
+    locked: bool,
 }
 
 impl Found {
+    /// What is known of something that is no readable file.
+    fn nothing(kind: ObjectKind) -> Self {
+        Self { kind, size: 0, stamp: 0, changed: None, locked: false }
+    }
+
     fn of(kind: ObjectKind, metadata: &std::fs::Metadata) -> Self {
         let parts = [metadata.mtime(), metadata.mtime_nsec()].map(i64::to_le_bytes).concat();
         let stamp = xxhash_rust::xxh3::xxh3_64_with_seed(&parts, metadata.ino());
-        Self { kind, size: metadata.size(), stamp }
+        let locked = metadata.mode() & 0o444 == 0;
+        Self { kind, size: metadata.size(), stamp, changed: Some(metadata.mtime()), locked }
     }
 }
 
@@ -256,19 +266,35 @@ impl LocalStore {
             }
             Err(error) => return Err(io_error(&format!("could not list {}", start.display()), error)),
         }
-        self.list_folder(&start, &mut Walk { start: &start, links: 0, followed: Vec::new(), visit })
+        let enter = &|_: &str| true;
+        self.list_folder(&start, &mut Walk { start: &start, enter, links: 0, followed: Vec::new(), visit })
             .map(|_| ())
+    }
+
+    /// Calls `visit` for all objects except those below folders that `enter` refuses by their key.
+    pub fn list_entering(
+        &self,
+        enter: &dyn Fn(&str) -> bool,
+        visit: &mut dyn FnMut(ObjectInfo<'_>) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let start = &self.canonical_root;
+        self.list_folder(start, &mut Walk { start, enter, links: 0, followed: Vec::new(), visit }).map(|_| ())
     }
 
     /// Visits what lies below a folder, which may be a link to one.
     fn list_folder(&self, folder: &Path, walk: &mut Walk<'_>) -> Result<ControlFlow<()>> {
-        for entry in walkdir::WalkDir::new(folder).follow_root_links(true) {
+        let mut entries = walkdir::WalkDir::new(folder).follow_root_links(true).into_iter();
+        while let Some(entry) = entries.next() {
             let entry = entry.map_err(|error| {
                 let place = error.path().unwrap_or(folder).display().to_string();
                 let error = error.into_io_error().unwrap_or_else(|| io::Error::other("links in a circle"));
                 io_error(&format!("could not list {place}"), error)
             })?;
             if entry.file_type().is_dir() {
+                let key = entry.path().strip_prefix(walk.start).ok().and_then(Path::to_str);
+                if key.is_some_and(|key| !key.is_empty() && !(walk.enter)(key)) {
+                    entries.skip_current_dir();
+                }
                 continue;
             }
             // a link that is the folder itself comes first
@@ -276,8 +302,12 @@ impl LocalStore {
             if is_folder && path.is_dir() {
                 continue;
             }
-            let Found { kind, size, stamp } = self.found(path, entry.file_type())?;
+            let Found { kind, size, stamp, changed, locked } = self.found(path, entry.file_type())?;
             if kind == ObjectKind::Regular && entry.path_is_symlink() && path.is_dir() {
+                let key = path.strip_prefix(walk.start).ok().and_then(Path::to_str);
+                if key.is_some_and(|key| !(walk.enter)(key)) {
+                    continue;
+                }
                 walk.links += 1;
                 if walk.links > LINKED_FOLDERS_MOST {
                     let message = format!(
@@ -293,7 +323,7 @@ impl LocalStore {
             }
             // a name that is not UTF-8 is no Zarr key
             let Some(key) = path.strip_prefix(walk.start).unwrap_or(path).to_str() else { continue };
-            if (walk.visit)(ObjectInfo { key, size, kind, stamp }).is_break() {
+            if (walk.visit)(ObjectInfo { key, size, kind, stamp, changed, locked }).is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
@@ -320,10 +350,10 @@ impl LocalStore {
             return Ok(Found::of(ObjectKind::Regular, &metadata));
         }
         if !file_type.is_symlink() {
-            return Ok(Found { kind: ObjectKind::Special, size: 0, stamp: 0 });
+            return Ok(Found::nothing(ObjectKind::Special));
         }
         let Ok(target) = path.canonicalize() else {
-            return Ok(Found { kind: ObjectKind::DanglingLink, size: 0, stamp: 0 });
+            return Ok(Found::nothing(ObjectKind::DanglingLink));
         };
         let metadata = std::fs::metadata(&target).map_err(failed)?;
         let inside = self.follow_links || target.starts_with(&self.canonical_root);

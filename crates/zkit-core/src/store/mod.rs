@@ -10,6 +10,7 @@ mod local;
 mod remote;
 mod upload;
 mod writer;
+mod zip;
 
 pub use any::{Child, ChildKind, ObjectInfo, ObjectKind, Store, StoreOptions};
 pub use key::{is_safe_name, join};
@@ -17,3 +18,4 @@ pub use local::LocalStore;
 pub use remote::{FetchResult, RemoteStore};
 pub use upload::{Conditional, RemoteWriter, UploadRoom, Version};
 pub use writer::{LocalWriter, write_error};
+pub use zip::ZipStore;

@@ -236,6 +236,8 @@ impl RemoteStore {
                     size: object.size,
                     kind: ObjectKind::Regular,
                     stamp: xxhash_rust::xxh3::xxh3_64_with_seed(tag, changed.cast_unsigned()),
+                    changed: Some(object.last_modified.timestamp()),
+                    locked: false,
                 };
                 if visit(object).is_break() {
                     break;

@@ -58,15 +58,16 @@ fn rounded(columns: f64) -> usize {
     columns.round() as usize
 }
 
-/// The characters of a map: nothing stored, three steps of some, all stored.
+/// The characters of a map: nothing stored, three steps of some, all stored; something bad.
 struct Shades {
     none: char,
     some: [char; 3],
     all: char,
+    bad: char,
 }
 
-const UNICODE_SHADES: Shades = Shades { none: '·', some: ['░', '▒', '▓'], all: '█' };
-const ASCII_SHADES: Shades = Shades { none: '.', some: ['-', '+', '*'], all: '#' };
+const UNICODE_SHADES: Shades = Shades { none: '·', some: ['░', '▒', '▓'], all: '█', bad: '×' };
+const ASCII_SHADES: Shades = Shades { none: '.', some: ['-', '+', '*'], all: '#', bad: 'x' };
 
 impl Shades {
     /// Returns the character of a share; "none" and "all" mean exactly that, whatever the rounding.
@@ -107,8 +108,8 @@ pub(crate) fn push_grid_map(text: &mut String, map: &GridMap, style: &Style) {
         text.push_str(&first);
         push_spaces(text, 2);
         for column_bins in &columns {
-            let (stored, total) = occupancy(map, row_bins, column_bins);
-            text.push(shades.of(stored, total));
+            let cell = CellCounts::of(map, row_bins, column_bins);
+            text.push(if cell.bad > 0 { shades.bad } else { shades.of(cell.stored, cell.total) });
         }
         text.push('\n');
     }
@@ -139,6 +140,9 @@ fn push_legend(
     };
     let cell = [chunks_of(&map.rows, rows), chunks_of(&map.columns, columns), map.depth.max(1)];
     text.push_str(&format!("{none} none stored  {few}{half}{most} some  {all} all"));
+    if map.has_bad() {
+        text.push_str(&format!("  {} bad", shades.bad));
+    }
     let chunks = cell.iter().fold(1_u64, |product, &length| product.saturating_mul(length));
     if chunks > 1 {
         text.push_str(&format!("  (one character: {} chunks)", format::count(chunks)));
@@ -147,28 +151,42 @@ fn push_legend(
 }
 
 /// Returns the bins of each cell along an axis, all of one size but the last, at most `most` cells.
-fn cells(axis: &Axis, most: usize) -> Vec<Range<usize>> {
+pub(crate) fn cells(axis: &Axis, most: usize) -> Vec<Range<usize>> {
     let bins = axis.bins();
     let step = bins.div_ceil(most).max(1);
     (0..bins).step_by(step).map(|first| first..(first + step).min(bins)).collect()
 }
 
-/// Returns how many chunks of a cell are stored, and how many it has.
-fn occupancy(map: &GridMap, row_bins: &Range<usize>, column_bins: &Range<usize>) -> (u64, u64) {
-    let rows = map.rows.chunks_in(row_bins.start, row_bins.end);
-    let columns = map.columns.chunks_in(column_bins.start, column_bins.end);
-    let total = rows.saturating_mul(columns).saturating_mul(map.depth);
-    let stored = row_bins
-        .clone()
-        .flat_map(|row| column_bins.clone().map(move |column| map.stored_in(row, column)))
-        .fold(0, u64::saturating_add);
-    (stored, total)
+/// The chunks of one cell of a map.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CellCounts {
+    pub(crate) stored: u64,
+    pub(crate) bad: u64,
+    pub(crate) total: u64,
+}
+
+impl CellCounts {
+    /// Counts the chunks of the bins of a cell.
+    pub(crate) fn of(map: &GridMap, row_bins: &Range<usize>, column_bins: &Range<usize>) -> Self {
+        let rows = map.rows.chunks_in(row_bins.start, row_bins.end);
+        let columns = map.columns.chunks_in(column_bins.start, column_bins.end);
+        let mut counts =
+            Self { stored: 0, bad: 0, total: rows.saturating_mul(columns).saturating_mul(map.depth) };
+        for row in row_bins.clone() {
+            for column in column_bins.clone() {
+                counts.stored = counts.stored.saturating_add(map.stored_in(row, column));
+                counts.bad = counts.bad.saturating_add(map.bad_in(row, column));
+            }
+        }
+        counts
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::document::Document;
+    use crate::finding::ChunkBox;
     use crate::render::text::render;
 
     const UNICODE: Style = Style { width: 60, color: false, unicode: true };
@@ -206,6 +224,24 @@ time 0  ....
         assert_eq!(text.matches('▓').count(), 2, "once on the map, once in the legend:\n{text}");
         assert!(!text.lines().any(|line| display_width(line) > 60), "{text}");
         assert!(text.lines().count() <= MAP_HEIGHT + 2, "{text}");
+    }
+
+    #[test]
+    fn bad_chunks_are_marked_and_the_legend_says_so() {
+        let mut map = GridMap::of_grid(&[3, 2, 4], None).unwrap();
+        for index in 0..24 {
+            map.mark_chunk(&[index / 8, index / 4 % 2, index % 4]);
+        }
+        map.mark_bad(&ChunkBox { first: vec![1, 0, 2], last: vec![2, 0, 9] });
+        let mut document = Document::new();
+        document.grid_map(map);
+        let expected = "               dimension 2 0..3
+dimension 0 0  ####
+            1  ##xx
+            2  ##xx
+. none stored  -+* some  # all  x bad  (one character: 2 chunks)
+";
+        assert_eq!(render(&document, &ASCII), expected);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Documents for people: plain text that fits the terminal.
 
-use crate::document::{Advice, Block, Document, Facts};
+use crate::document::{Advice, Block, Document, Facts, Item};
 use crate::render::{charts, tables};
 use crate::sanitize::sanitize;
 use crate::width::{break_at_spaces, display_width, push_spaces};
@@ -52,6 +52,7 @@ fn push_block(text: &mut String, block: &Block, style: &Style) {
         Block::Facts(facts) => push_facts(text, facts, style),
         Block::Table(table) => tables::push_table(text, table, style),
         Block::Paragraph(prose) => push_prose(text, &sanitize(prose), "", style),
+        Block::Items(items) => push_items(text, items, style),
         Block::Advice(advice) => push_advice(text, advice, style),
         Block::Histogram(histogram) => charts::push_histogram(text, histogram, style),
         Block::GridMap(map) => charts::push_grid_map(text, map, style),
@@ -68,6 +69,15 @@ fn push_facts(text: &mut String, facts: &Facts, style: &Style) {
             text.push_str(&sanitize(value));
         }
         text.push('\n');
+    }
+}
+
+fn push_items(text: &mut String, items: &[Item], style: &Style) {
+    for item in items {
+        push_prose(text, &sanitize(&item.head), "  ", style);
+        for line in &item.lines {
+            push_prose(text, &sanitize(line), "      ", style);
+        }
     }
 }
 
@@ -153,6 +163,22 @@ Advice
    opening takes 3,931 requests
 ";
         assert_eq!(render(&advised(), &PLAIN), expected);
+    }
+
+    #[test]
+    fn items_are_indented_and_their_lines_more() {
+        let mut document = Document::new();
+        document.title("missing-slab").items([Item {
+            head: "/data/a.zarr /t2m\n".into(),
+            lines: vec!["the last 4 of 16 chunks along `time` are absent".into()],
+        }]);
+        let expected = "\
+missing-slab
+  /data/a.zarr /t2m\\n
+      the last 4 of 16 chunks along
+      `time` are absent
+";
+        assert_eq!(render(&document, &PLAIN), expected);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::codec::error::CodecError;
 use crate::codec::shard::ShardCodec;
 use crate::codec::{compress, filter};
 use crate::grid::product;
-use crate::metadata::{ArrayMetadata, CodecSpec, DataType, Swap};
+use crate::metadata::{ArrayMetadata, ChecksumPlace, CodecSpec, DataType, Swap};
 use crate::units::saturating_usize;
 
 /// The codecs of an array for chunks of one shape.
@@ -124,6 +124,16 @@ impl Chain {
     /// Returns the bytes of an encoded chunk where they are always the same: raw chunks, shard indexes.
     pub fn encoded_bytes(&self) -> Option<usize> {
         self.sizes[self.steps.len()]
+    }
+
+    /// Returns the outermost codec that is no checksum behind the bytes, the bytes that it decodes to where they are always
+    /// the same, and the bytes of the checksums behind it.
+    pub fn outermost(&self) -> (Option<&CodecSpec>, Option<usize>, usize) {
+        let behind = |step: &&Step| matches!(step.spec, CodecSpec::Checksum(_, ChecksumPlace::End));
+        let checksums = self.steps.iter().rev().take_while(behind).count();
+        let frame = self.steps.len() - checksums;
+        let spec = frame.checked_sub(1).map(|at| &self.steps[at].spec);
+        (spec, self.sizes[frame.saturating_sub(1)], checksums * CHECKSUM_BYTES)
     }
 
     /// Returns the codecs that are run, in encoding order.

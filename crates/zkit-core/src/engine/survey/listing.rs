@@ -3,6 +3,9 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
+use super::faults::{ChunkFault, FaultLog};
+use super::heads::{Expected, wrong_length};
+use super::names::{Named, named};
 use crate::cancel::Cancel;
 use crate::error::Result;
 use crate::event::Observer;
@@ -13,10 +16,6 @@ use crate::store::{ObjectInfo, ObjectKind, Store};
 
 /// Keys that defects name; of the rest they say how many there are.
 const EXAMPLES_MOST: usize = 3;
-
-/// Objects of a node that are no chunks. The last ones are NCZarr's.
-const METADATA_NAMES: [&str; 9] =
-    ["zarr.json", ".zarray", ".zattrs", ".zgroup", ".zmetadata", ".nczarr", ".nczvar", ".ncattr", ".nczattr"];
 
 /// The stored chunks of one array, as a listing shows them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,8 +31,20 @@ pub struct Listing {
     pub fingerprint: u128,
     /// Keys of chunks that lie outside the grid, as a shrunk array leaves them.
     pub orphans: Keys,
-    /// Objects that are neither chunks nor metadata.
+    /// Objects that are neither chunks nor metadata, with those that other fields name.
     pub foreign: Keys,
+    /// Of these, what unfinished writes leave.
+    pub temporary: Keys,
+    /// When the latest of these was changed, in seconds since 1970.
+    pub temporary_changed: Option<i64>,
+    /// Of the foreign ones, chunks of this very grid under keys of another encoding.
+    pub misplaced: Keys,
+    /// How those keys are encoded.
+    pub misplaced_as: Option<ChunkKeys>,
+    /// Metadata documents whose permissions let nobody read them.
+    pub locked: Keys,
+    /// When anything of the array was last changed, in seconds since 1970; `None` where nothing says it.
+    pub changed: Option<i64>,
     /// A fair sample of the stored chunks, by position: the same one whatever the order of the listing.
     pub sample: Vec<StoredChunk>,
 }
@@ -57,7 +68,8 @@ pub struct Keys {
 }
 
 impl Keys {
-    fn add(&mut self, key: &str) {
+    /// Counts a key.
+    pub(super) fn add(&mut self, key: &str) {
         self.count += 1;
         if self.examples.len() < EXAMPLES_MOST {
             self.examples.push(key.to_owned());
@@ -65,7 +77,7 @@ impl Keys {
     }
 
     /// Returns the keys in words: `` `c/0/1`, `c/0/2` and 7 more ``.
-    fn in_words(&self) -> String {
+    pub fn in_words(&self) -> String {
         let named: Vec<String> = self.examples.iter().map(|key| format!("`{key}`")).collect();
         let more = self.count - self.examples.len() as u64;
         if more == 0 { named.join(", ") } else { format!("{} and {more} more", named.join(", ")) }
@@ -123,16 +135,18 @@ pub(super) struct Listed {
     pub(super) defects: Vec<Defect>,
     /// Whether there are objects that may be chunks and cannot be read.
     pub(super) unreadable: bool,
+    /// What is wrong with single chunks.
+    pub(super) faults: FaultLog,
 }
 
-/// Lists one array; stops early once cancelled.
+/// Lists one array; stops early once cancelled. With `expected`, sizes are compared with what they must be.
 pub(super) fn list(
     store: &Store,
     array: &ArrayNode,
-    sample_most: usize,
+    (sample_most, expected): (usize, Option<&Expected>),
     (observer, cancel): (&dyn Observer, &Cancel),
 ) -> Result<Listed> {
-    let mut builder = Builder::new(array, sample_most);
+    let mut builder = Builder::new(array, sample_most, expected);
     store.list_while(array.prefix(), &mut |object| {
         builder.object(object);
         observer.meter().objects_listed.add(1);
@@ -142,10 +156,14 @@ pub(super) fn list(
     Ok(builder.finish())
 }
 
-struct Builder<'a> {
+/// Takes in the objects of one array, in any order.
+pub(super) struct Builder<'a> {
     array: &'a ArrayNode,
+    /// Bytes of a stored chunk, where they are always the same and that matters.
+    stored_bytes: Option<u64>,
     listing: Listing,
     sample: Sample,
+    faults: FaultLog,
     empty: Keys,
     dangling: Keys,
     outside: Keys,
@@ -153,7 +171,7 @@ struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    fn new(array: &'a ArrayNode, sample_most: usize) -> Self {
+    pub(super) fn new(array: &'a ArrayNode, sample_most: usize, expected: Option<&Expected>) -> Self {
         let listing = Listing {
             stored: ChunkSet::default(),
             bytes_stored: 0,
@@ -161,30 +179,89 @@ impl<'a> Builder<'a> {
             fingerprint: 0,
             orphans: Keys::default(),
             foreign: Keys::default(),
+            temporary: Keys::default(),
+            temporary_changed: None,
+            misplaced: Keys::default(),
+            misplaced_as: None,
+            locked: Keys::default(),
+            changed: None,
             sample: Vec::new(),
         };
         let sample = Sample { most: sample_most, kept: BTreeSet::new() };
         let (empty, dangling, outside, special) = Default::default();
-        Self { array, listing, sample, empty, dangling, outside, special }
+        let stored_bytes = expected.and_then(|expected| expected.stored_bytes);
+        Self {
+            array,
+            stored_bytes,
+            listing,
+            sample,
+            faults: FaultLog::default(),
+            empty,
+            dangling,
+            outside,
+            special,
+        }
     }
 
-    fn object(&mut self, object: ObjectInfo<'_>) {
+    /// Takes in one object; its key is relative to the array.
+    pub(super) fn object(&mut self, object: ObjectInfo<'_>) {
         let metadata = &self.array.metadata;
+        self.listing.changed = self.listing.changed.max(object.changed);
         let Some(index) = metadata.chunk_keys.parse_key(object.key, metadata.grid.rank()) else {
-            let name = object.key.rsplit('/').next().unwrap_or(object.key);
             if object.kind != ObjectKind::Regular && may_hold_chunks(&metadata.chunk_keys, object.key) {
                 self.unreadable(object);
-            } else if !METADATA_NAMES.contains(&name) {
-                self.listing.foreign.add(object.key);
+            } else {
+                self.other(object);
             }
             return;
         };
         match (object.kind, metadata.grid.position_of(&index)) {
-            (ObjectKind::Regular, Some(position)) => {
-                self.chunk(object.key, StoredChunk { position, bytes: object.size }, object.stamp);
-            }
+            (ObjectKind::Regular, Some(position)) => self.chunk(object, position),
             (ObjectKind::Regular, None) => self.listing.orphans.add(object.key),
-            _ => self.unreadable(object),
+            (kind, position) => {
+                self.unreadable(object);
+                if let Some(position) = position {
+                    let (fault, why) = match kind {
+                        ObjectKind::DanglingLink => (ChunkFault::DanglingLink, "a link to nothing"),
+                        ObjectKind::OutsideLink => (ChunkFault::OutsideLink, "a link out of the store"),
+                        _ => (ChunkFault::Special, "no regular file"),
+                    };
+                    self.faults.add(fault, position, || why.to_owned());
+                }
+            }
+        }
+    }
+
+    /// Takes in an object that is no chunk.
+    fn other(&mut self, object: ObjectInfo<'_>) {
+        match named(object.key) {
+            Named::Metadata => {
+                if object.locked {
+                    self.listing.locked.add(object.key);
+                }
+                return;
+            }
+            Named::Temporary => {
+                self.listing.temporary.add(object.key);
+                self.listing.temporary_changed = self.listing.temporary_changed.max(object.changed);
+            }
+            Named::Sidecar | Named::Foreign => self.misplaced(object.key),
+        }
+        self.listing.foreign.add(object.key);
+    }
+
+    /// Counts a key that another encoding would give to a chunk of the grid.
+    fn misplaced(&mut self, key: &str) {
+        let metadata = &self.array.metadata;
+        let encodings =
+            [ChunkKeys::Default('/'), ChunkKeys::Default('.'), ChunkKeys::V2('.'), ChunkKeys::V2('/')];
+        let fits = |keys: &ChunkKeys| {
+            let index = keys.parse_key(key, metadata.grid.rank());
+            index.is_some_and(|index| metadata.grid.position_of(&index).is_some())
+        };
+        if let Some(encoding) = encodings.into_iter().find(fits) {
+            self.listing.misplaced.add(key);
+            self.listing.misplaced_as.get_or_insert(encoding);
         }
     }
 
@@ -196,21 +273,30 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn chunk(&mut self, key: &str, chunk: StoredChunk, stamp: u64) {
-        if !self.listing.stored.insert(chunk.position) {
+    fn chunk(&mut self, object: ObjectInfo<'_>, position: u64) {
+        if !self.listing.stored.insert(position) {
             return;
         }
-        self.listing.bytes_stored = self.listing.bytes_stored.saturating_add(chunk.bytes);
-        self.listing.sizes.add(chunk.bytes);
-        let words = [chunk.position, chunk.bytes, stamp].map(u64::to_le_bytes).concat();
+        let bytes = object.size;
+        self.listing.bytes_stored = self.listing.bytes_stored.saturating_add(bytes);
+        self.listing.sizes.add(bytes);
+        let words = [position, bytes, object.stamp].map(u64::to_le_bytes).concat();
         self.listing.fingerprint = self.listing.fingerprint.wrapping_add(xxhash_rust::xxh3::xxh3_128(&words));
-        self.sample.offer(chunk);
-        if chunk.bytes == 0 && self.array.metadata.chunk_decoded_bytes() != Some(0) {
-            self.empty.add(key);
+        self.sample.offer(StoredChunk { position, bytes });
+        if object.locked {
+            self.faults.add(ChunkFault::Locked, position, || "its permissions let nobody read it".to_owned());
+        }
+        if bytes == 0 && self.array.metadata.chunk_decoded_bytes() != Some(0) {
+            self.empty.add(object.key);
+            self.faults.add(ChunkFault::Empty, position, || "no bytes".to_owned());
+        } else if let Some((fault, why)) =
+            self.stored_bytes.and_then(|expected| wrong_length(bytes, expected))
+        {
+            self.faults.add(fault, position, || why);
         }
     }
 
-    fn finish(mut self) -> Listed {
+    pub(super) fn finish(mut self) -> Listed {
         self.listing.sample = self.sample.finish();
         let path = &self.array.path;
         let unreadable = [&self.dangling, &self.outside, &self.special].iter().any(|keys| keys.count > 0);
@@ -229,7 +315,12 @@ impl<'a> Builder<'a> {
                 "chunks outside the grid, which no reader sees",
             ),
         ];
-        Listed { listing: self.listing, defects: defects.into_iter().flatten().collect(), unreadable }
+        Listed {
+            listing: self.listing,
+            defects: defects.into_iter().flatten().collect(),
+            unreadable,
+            faults: self.faults,
+        }
     }
 }
 

@@ -1,0 +1,121 @@
+//! What a run says, as a [`Report`]: the stores, the findings, and pictures of the grids that findings are about.
+
+use std::collections::BTreeMap;
+
+use zkit_core::grid::unravel;
+use zkit_report::{ChunkGrid, Finding, FindingCounts, GridMap, Occupancy, Report, RuleInfo, Severity};
+use zkit_rules::observe::{ArrayObservation, StoreObservation};
+use zkit_rules::policy::{FailOn, Policy};
+use zkit_rules::summary::StoreSummary;
+use zkit_rules::{Depth, RULES};
+
+/// The most grids that are drawn; one takes up to a megabyte.
+const MAPS_MOST: usize = 48;
+
+/// The most stored chunks of an array whose grid is drawn: above it the listing takes long to walk through.
+const CHUNKS_MOST: u64 = 10_000_000;
+
+/// Returns the report of a run, before anything was audited.
+pub(crate) fn begin(policy: &Policy, depth: Depth) -> Report {
+    let mut report = Report::new(env!("CARGO_PKG_VERSION"));
+    report.fail_on = match policy.fail_on.unwrap_or(FailOn::Error) {
+        FailOn::Error => Some(Severity::Error),
+        FailOn::Warning => Some(Severity::Warning),
+        FailOn::Never => None,
+    };
+    let runs =
+        RULES.iter().filter(|rule| rule.depth <= depth && !policy.ignore.iter().any(|id| id == rule.id));
+    report.rules = runs
+        .map(|rule| RuleInfo {
+            id: rule.id,
+            severity: rule.severity,
+            summary: rule.summary,
+            explain: rule.explanation,
+        })
+        .collect();
+    report
+}
+
+/// Adds a store and what was found in it.
+pub(crate) fn add_store(
+    report: &mut Report,
+    store: &StoreObservation<'_>,
+    summary: &StoreSummary,
+    findings: Vec<Finding>,
+    complete: bool,
+) {
+    report.stores.push(zkit_report::StoreSummary {
+        url: summary.url.clone(),
+        kind: summary.kind.name().to_owned(),
+        arrays: summary.arrays.len() as u64,
+        bytes_stored: summary.bytes_stored,
+        bytes_decoded: Some(summary.bytes_decoded),
+        depth: summary.depth.name(),
+        complete,
+        not_seen: not_seen(summary.depth).iter().map(|what| (*what).to_owned()).collect(),
+    });
+    report.complete &= complete;
+    add_maps(report, store, &findings);
+    report.findings.extend(findings);
+}
+
+/// Adds findings of several stores together, and counts all of them.
+pub(crate) fn finish(report: &mut Report, of_cache: Vec<Finding>) {
+    report.findings.extend(of_cache);
+    report.findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    report.summary = FindingCounts::of(&report.findings);
+}
+
+/// Returns what a depth cannot see.
+const fn not_seen(depth: Depth) -> &'static [&'static str] {
+    match depth {
+        Depth::Metadata => &["which chunks are stored", "whether chunks are whole", "values"],
+        Depth::Listing => &["whether chunks are whole", "values"],
+        Depth::Headers => &["values"],
+        Depth::Sample => &["values of chunks that were not sampled"],
+        Depth::Full => &[],
+    }
+}
+
+/// Adds the grids of arrays that errors and warnings name chunks of, those chunks marked; an array without one
+/// stored chunk needs no picture.
+fn add_maps(report: &mut Report, store: &StoreObservation<'_>, findings: &[Finding]) {
+    let mut of_array: BTreeMap<&str, Vec<&Finding>> = BTreeMap::new();
+    for finding in findings {
+        let names_chunks = finding.grid == ChunkGrid::Stored && finding.chunks.is_some();
+        if let (Some(array), true) =
+            (finding.array.as_deref(), names_chunks && finding.severity > Severity::Info)
+        {
+            of_array.entry(array).or_default().push(finding);
+        }
+    }
+    for array in &store.arrays {
+        let Some(findings) = of_array.get(array.path()) else { continue };
+        if report.occupancy.len() >= MAPS_MOST {
+            return;
+        }
+        if let Some(mut map) = map_of(array) {
+            findings
+                .iter()
+                .flat_map(|finding| finding.chunks.iter().flatten())
+                .for_each(|chunks| map.mark_bad(chunks));
+            report.occupancy.push(Occupancy {
+                store: store.hierarchy.url.clone(),
+                array: array.path().to_owned(),
+                grid_shape: array.node.metadata.grid.counts().to_vec(),
+                map,
+            });
+        }
+    }
+}
+
+fn map_of(array: &ArrayObservation<'_>) -> Option<GridMap> {
+    let stored = &array.survey.as_ref()?.listing.as_ref()?.stored;
+    let counts = array.node.metadata.grid.counts();
+    if stored.is_empty() || stored.len() > CHUNKS_MOST {
+        return None;
+    }
+    let mut map = GridMap::of_grid(counts, array.node.metadata.dimension_names.as_deref())?;
+    stored.iter().for_each(|position| map.mark_chunk(&unravel(position, counts)));
+    Some(map)
+}

@@ -1,0 +1,648 @@
+//! One stored chunk: read, decoded piece by piece, scanned.
+
+use std::collections::HashMap;
+use std::sync::atomic::AtomicI64;
+use std::time::Instant;
+
+use bytes::Bytes;
+
+use super::gather::{BadUnit, Flags, Found, Gather, UnitFacts, UnitGrid};
+use super::profile::Profiles;
+use super::rows::RowCounts;
+use super::sample::spread;
+use super::unit::Unit;
+use crate::codec::{Chain, CodecError, PartialDecode, Scratch, ShardCodec, ShardIndex, blosc};
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::Meter;
+use crate::grid::{Grid, Region, product};
+use crate::hierarchy::ArrayNode;
+use crate::kernels::scan::{Constancy, ElementKind, Scanner, Statistics};
+use crate::metadata::{ArrayMetadata, DataType, FillValue, Json, ZarrFormat};
+use crate::read::{ThreadBuffers, WHOLE_SHARD_BYTES, to_usize};
+use crate::store::Store;
+use crate::units::{Bytes as Size, saturating_usize};
+
+/// Elements that are scanned at once: with what they were decoded from they stay in the second-level cache.
+const PIECE_BYTES: usize = 128 << 10;
+/// Stored bytes are read in pieces of this size where there is nothing to decode.
+const READ_BYTES: usize = 1 << 20;
+/// Inner chunks of a large shard that a sample looks at.
+const INNER_SAMPLE: usize = 16;
+/// Chunks of one array whose statistics a thread remembers by their bytes.
+const MEMORY_MOST: usize = 256;
+
+/// One array, ready to be scanned.
+pub(super) struct Prepared<'a> {
+    store: &'a Store,
+    pub(super) array: &'a ArrayNode,
+    /// The chain of a regular grid; rectilinear chunks compile their own.
+    chain: Option<Chain>,
+    /// `None` where elements have no fixed size.
+    pub(super) scanner: Option<Scanner>,
+    pub(super) fill: Option<Vec<u8>>,
+    /// The grid of inner chunks, where they are looked at one by one.
+    pub(super) inner: Option<Grid>,
+    pub(super) encoded_limit: u64,
+    /// Bytes that one thread may take for what it decodes.
+    decoded_limit: u64,
+    /// The seed of the sample inside large shards, if only a sample is wanted.
+    sampled: Option<u64>,
+    pub(super) gather: Gather,
+}
+
+/// What a thread keeps from chunk to chunk.
+#[derive(Default)]
+pub(super) struct Thread {
+    rows: RowCounts,
+    /// Statistics of chunks that were scanned, by a hash of their bytes.
+    known: HashMap<u128, Statistics>,
+    shape: Vec<usize>,
+}
+
+impl Thread {
+    /// Forgets what holds of one array alone.
+    pub(super) fn next_array(&mut self) {
+        self.known.clear();
+    }
+}
+
+/// What chunks of all arrays share.
+#[derive(Clone, Copy)]
+pub(super) struct Shared<'a> {
+    pub(super) meter: &'a Meter,
+    pub(super) profile_bytes: &'a AtomicI64,
+}
+
+/// Where the bytes of a chunk come from.
+pub(super) enum Source<'b> {
+    /// To be read by the thread that decodes.
+    Read,
+    /// Fetched already.
+    Fetched(&'b Result<Option<Bytes>>),
+}
+
+/// Why a chunk has no statistics.
+enum Failure {
+    Corrupt(String),
+    Unreadable(String),
+    Skipped(String),
+}
+
+impl From<CodecError> for Failure {
+    fn from(error: CodecError) -> Self {
+        Self::Corrupt(error.to_string())
+    }
+}
+
+impl From<&Error> for Failure {
+    fn from(error: &Error) -> Self {
+        match error.kind() {
+            ErrorKind::Corrupt => Self::Corrupt(error.one_line()),
+            ErrorKind::OverBudget | ErrorKind::Cancelled => Self::Skipped(error.one_line()),
+            _ => Self::Unreadable(error.one_line()),
+        }
+    }
+}
+
+/// A chunk, or an inner chunk of a shard.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    position: u64,
+    /// Its elements inside the array.
+    region: &'a Region,
+}
+
+impl<'a> Prepared<'a> {
+    /// Prepares an array; threads may take `decoded_limit` bytes for what they decode. The error says in words why it
+    /// cannot be scanned.
+    pub(super) fn new(
+        store: &'a Store,
+        array: &'a ArrayNode,
+        decoded_limit: u64,
+        sampled: Option<u64>,
+    ) -> std::result::Result<Self, String> {
+        let metadata = &array.metadata;
+        let unknown = metadata.unknown_codecs();
+        if !unknown.is_empty() {
+            return Err(format!("zkit does not decode the codec `{}`", unknown.join("`, `")));
+        }
+        let chain = match metadata.grid.regular_shape() {
+            Some(shape) => Some(Chain::compile(metadata, &shape).map_err(|error| error.to_string())?),
+            None => None,
+        };
+        let decoded = metadata.chunk_decoded_bytes();
+        let streams = chain.as_ref().is_some_and(|chain| streams(chain) || chain.shard().is_some());
+        if let Some(bytes) = decoded.filter(|&bytes| !streams && bytes > decoded_limit) {
+            let limit = Size(decoded_limit);
+            return Err(format!(
+                "one chunk decodes to {}, the memory budget leaves {limit} for it",
+                Size(bytes)
+            ));
+        }
+        let fill = metadata.fill_value.element(&metadata.data_type);
+        let scanner = element_kind(&metadata.data_type).map(|kind| {
+            let missing = missing_values(metadata);
+            let missing: Vec<&[u8]> = missing.iter().map(Vec::as_slice).collect();
+            Scanner::new(kind, fill.as_deref(), &missing)
+        });
+        let inner = chain.as_ref().and_then(Chain::shard).and_then(|shard| {
+            let shape: Vec<u64> = shard.inner().shape().iter().map(|&length| length as u64).collect();
+            Grid::regular(metadata.shape(), &shape).ok()
+        });
+        let inner = inner.filter(|_| scanner.is_some());
+        let may_be_nan = scanner.as_ref().is_some_and(|scanner| scanner.kind().may_be_nan());
+        Ok(Self {
+            store,
+            array,
+            chain,
+            scanner,
+            fill,
+            inner,
+            encoded_limit: decoded.unwrap_or(decoded_limit).saturating_mul(2).saturating_add(16 << 20),
+            decoded_limit,
+            sampled,
+            gather: Gather::new(Profiles::new(metadata.shape(), may_be_nan)),
+        })
+    }
+
+    /// Returns the grid that positions are of.
+    pub(super) fn unit_grid(&self) -> (UnitGrid, Vec<u64>) {
+        match &self.inner {
+            Some(grid) => (UnitGrid::Inner, grid.counts().to_vec()),
+            None => (UnitGrid::Stored, self.array.metadata.grid.counts().to_vec()),
+        }
+    }
+
+    /// Returns the same array, prepared to count `element`, and to take it for missing.
+    pub(super) fn again(&self, element: &[u8]) -> Option<Self> {
+        let mut again = Self::new(self.store, self.array, self.decoded_limit, None).ok()?;
+        let declared = missing_values(&self.array.metadata);
+        let missing: Vec<&[u8]> =
+            std::iter::once(element).chain(declared.iter().map(Vec::as_slice)).collect();
+        let kind = again.scanner.as_ref()?.kind();
+        again.scanner = Some(Scanner::new(kind, Some(element), &missing));
+        again.fill = None;
+        Some(again)
+    }
+
+    /// Returns the position of the stored chunk that holds a chunk of [`Self::unit_grid`].
+    pub(super) fn stored_position(&self, unit: u64) -> u64 {
+        let Some(inner) = &self.inner else { return unit };
+        let grid = &self.array.metadata.grid;
+        let start = inner.chunk_region(&inner.index_at(unit)).start;
+        let index: Vec<u64> =
+            start.iter().enumerate().map(|(d, &at)| grid.chunk_along(d, at).index).collect();
+        grid.position_of(&index).unwrap_or(0)
+    }
+
+    /// Returns the bytes that a thread holds decoded at once, as far as metadata tells.
+    pub(super) fn decoded_at_once(&self) -> u64 {
+        let Some(chain) = &self.chain else { return self.array.metadata.chunk_decoded_bytes().unwrap_or(0) };
+        let chain = self.inner.as_ref().and_then(|_| chain.shard()).map_or(chain, ShardCodec::inner);
+        let decoded = chain.decoded_bytes().unwrap_or(0) as u64;
+        // blocks are small: those of blosc have 2 MiB at most unless they were asked to be larger
+        if streams(chain) { decoded.min(4 << 20) } else { decoded }
+    }
+
+    /// Returns whether the chunks are read by the thread that decodes them, wherever the store is.
+    pub(super) fn reads_itself(&self) -> bool {
+        let large =
+            |chain: &Chain| chain.decoded_bytes().is_none_or(|bytes| bytes as u64 > WHOLE_SHARD_BYTES);
+        self.inner.is_some() && self.chain.as_ref().is_some_and(large)
+    }
+
+    /// Scans one stored chunk; what is wrong with it goes to `found` too.
+    pub(super) fn scan(
+        &self,
+        position: u64,
+        source: &Source<'_>,
+        (buffers, thread): (&mut ThreadBuffers, &mut Thread),
+        shared: Shared<'_>,
+        found: &mut Found,
+    ) {
+        let bad = |reason| BadUnit { position, inner: None, reason };
+        match self.scan_stored(position, source, (buffers, thread), shared, found) {
+            Ok(()) => found.chunks += 1,
+            Err(Failure::Corrupt(reason)) => {
+                found.chunks += 1;
+                found.corrupt.push(bad(reason));
+            }
+            Err(Failure::Unreadable(reason)) => found.unreadable.push(bad(reason)),
+            Err(Failure::Skipped(reason)) => found.skipped = Some(reason),
+        }
+    }
+
+    fn scan_stored(
+        &self,
+        position: u64,
+        source: &Source<'_>,
+        (buffers, thread): (&mut ThreadBuffers, &mut Thread),
+        shared: Shared<'_>,
+        found: &mut Found,
+    ) -> std::result::Result<(), Failure> {
+        let grid = &self.array.metadata.grid;
+        let chunk_index = grid.index_at(position);
+        let region = grid.chunk_region(&chunk_index);
+        let place = Place { position, region: &region };
+        let own;
+        let chain = match &self.chain {
+            Some(chain) => chain,
+            None => {
+                own = Chain::compile(&self.array.metadata, &grid.chunk_shape(&chunk_index))?;
+                &own
+            }
+        };
+        let mut key = String::with_capacity(64);
+        self.array.chunk_key(&chunk_index, &mut key);
+        if let (Some(shard), Some(inner)) = (chain.shard(), &self.inner) {
+            return self.scan_shard((shard, inner), &key, place, source, (buffers, thread), shared, found);
+        }
+        let raw = chain.len() == 0 && self.scanner.is_some();
+        if raw && matches!(source, Source::Read) && chain.decoded_bytes().is_some_and(|b| b > READ_BYTES) {
+            return self.scan_raw(chain, &key, place, (buffers, thread), shared, found);
+        }
+        let ThreadBuffers { codec, encoded, decoded, .. } = buffers;
+        let Some(bytes) = self.encoded(&key, source, encoded, shared.meter)? else {
+            found.absent_elements += region.elements().unwrap_or(0);
+            return Ok(());
+        };
+        found.bytes += bytes.len() as u64;
+        let started = Instant::now();
+        let scanned = match &self.scanner {
+            Some(scanner) => {
+                self.scan_unit(scanner, chain, bytes, place, (codec, decoded), thread, shared, found)
+            }
+            None => self.scan_variable(chain, bytes, place, codec, found),
+        };
+        shared.meter.decode_time.add_time(started.elapsed());
+        scanned
+    }
+
+    /// Gets the bytes of a stored chunk; `None` if it is absent.
+    fn encoded<'b>(
+        &self,
+        key: &str,
+        source: &'b Source<'_>,
+        buffer: &'b mut Vec<u8>,
+        meter: &Meter,
+    ) -> std::result::Result<Option<&'b [u8]>, Failure> {
+        match source {
+            Source::Fetched(Ok(bytes)) => Ok(bytes.as_deref()),
+            Source::Fetched(Err(error)) => Err(error.into()),
+            Source::Read => {
+                let started = Instant::now();
+                let present =
+                    self.store.get(key, self.encoded_limit, buffer).map_err(|error| Failure::from(&error))?;
+                meter.read_time.add_time(started.elapsed());
+                meter.bytes_read.add(buffer.len() as u64);
+                Ok(present.then_some(buffer.as_slice()))
+            }
+        }
+    }
+
+    /// Scans a chunk that is stored as it is, without ever holding all of it.
+    fn scan_raw(
+        &self,
+        chain: &Chain,
+        key: &str,
+        place: Place<'_>,
+        (buffers, thread): (&mut ThreadBuffers, &mut Thread),
+        shared: Shared<'_>,
+        found: &mut Found,
+    ) -> std::result::Result<(), Failure> {
+        let Some(scanner) = &self.scanner else { return Ok(()) };
+        let item = scanner.kind().item_bytes().max(1);
+        let expected = chain.decoded_bytes().unwrap_or(0);
+        let step = (READ_BYTES / item).max(1) * item;
+        let inside = to_usize(&place.region.shape);
+        let mut hasher = xxhash_rust::xxh3::Xxh3Default::new();
+        let mut unit = Unit::new(scanner, chain.shape(), &inside, &mut thread.rows);
+        for start in (0..expected).step_by(step) {
+            let length = step.min(expected - start);
+            let started = Instant::now();
+            let stored = self.store.get_range(key, start as u64, length as u64, &mut buffers.encoded);
+            let Some(stored) = stored.map_err(|error| Failure::from(&error))? else {
+                found.absent_elements += place.region.elements().unwrap_or(0);
+                return Ok(());
+            };
+            shared.meter.read_time.add_time(started.elapsed());
+            if stored != expected as u64 {
+                return Err(
+                    CodecError::Size { codec: "bytes", found: stored, expected: expected as u64 }.into()
+                );
+            }
+            shared.meter.bytes_read.add(buffers.encoded.len() as u64);
+            found.bytes += buffers.encoded.len() as u64;
+            hasher.update(&buffers.encoded);
+            for (at, piece) in pieces(&buffers.encoded, item) {
+                unit.take((start + at) / item, piece);
+            }
+        }
+        let (statistics, rows) = unit.finish();
+        self.file(place, (statistics, rows), hasher.digest(), shared, found);
+        Ok(())
+    }
+
+    /// Decodes and scans one chunk or inner chunk.
+    #[expect(clippy::too_many_arguments, reason = "the chunk, its bytes, its place, and where to decode it")]
+    fn scan_unit(
+        &self,
+        scanner: &Scanner,
+        chain: &Chain,
+        encoded: &[u8],
+        place: Place<'_>,
+        (codec, decoded): (&mut Scratch, &mut Vec<u8>),
+        thread: &mut Thread,
+        shared: Shared<'_>,
+        found: &mut Found,
+    ) -> std::result::Result<(), Failure> {
+        let digest = xxhash_rust::xxh3::xxh3_128(encoded);
+        let shape = &mut thread.shape;
+        shape.clear();
+        shape.extend(place.region.shape.iter().map(|&length| saturating_usize(length)));
+        let whole = *shape == chain.shape();
+        #[expect(clippy::cast_possible_truncation, reason = "the lower half of a hash is a hash")]
+        let short_digest = digest as u64;
+        if whole && let Some(statistics) = thread.known.get(&digest) {
+            self.file(place, (*statistics, None), short_digest, shared, found);
+            return Ok(());
+        }
+        let mut unit = Unit::new(scanner, chain.shape(), shape, &mut thread.rows);
+        let decoded_bytes = self.decode_pieces(chain, encoded, (codec, decoded), scanner, &mut unit)?;
+        shared.meter.bytes_decoded.add(decoded_bytes as u64);
+        let (statistics, rows) = unit.finish();
+        // where NaN lies differs from place to place, what else is known of the same bytes does not
+        if whole && rows.is_none() && thread.known.len() < MEMORY_MOST {
+            thread.known.insert(digest, statistics);
+        }
+        self.file(place, (statistics, rows), short_digest, shared, found);
+        Ok(())
+    }
+
+    fn decode_pieces(
+        &self,
+        chain: &Chain,
+        encoded: &[u8],
+        (codec, decoded): (&mut Scratch, &mut Vec<u8>),
+        scanner: &Scanner,
+        unit: &mut Unit<'_>,
+    ) -> std::result::Result<usize, Failure> {
+        let item = scanner.kind().item_bytes().max(1);
+        let whole = chain.decoded_bytes().unwrap_or(0);
+        let mut step = whole;
+        if chain.len() == 1 && streams(chain) && whole > 0 {
+            let block = blosc::Header::parse(encoded)?.block_range(0).len().max(1);
+            if block.is_multiple_of(item) {
+                step = (PIECE_BYTES / block).max(1).saturating_mul(block).min(whole);
+            }
+        }
+        if step as u64 > self.decoded_limit {
+            let (found, limit) = (Size(step as u64), Size(self.decoded_limit));
+            return Err(Failure::Skipped(format!(
+                "{found} decode at once, the memory budget leaves {limit}"
+            )));
+        }
+        for start in (0..whole).step_by(step.max(1)) {
+            let range = start..whole.min(start + step);
+            if decoded.len() < range.len() {
+                decoded.resize(range.len(), 0);
+            }
+            let piece = &mut decoded[..range.len()];
+            chain.decode_range(codec, encoded, range, piece)?;
+            for (at, piece) in pieces(piece, item) {
+                unit.take((start + at) / item, piece);
+            }
+        }
+        Ok(whole)
+    }
+
+    /// Scans the inner chunks of a shard; those that are corrupt are noted, and the others scanned all the same.
+    #[expect(clippy::too_many_arguments, reason = "the shard, its bytes, its place, and where to decode it")]
+    fn scan_shard(
+        &self,
+        (shard, grid): (&ShardCodec, &Grid),
+        key: &str,
+        place: Place<'_>,
+        source: &Source<'_>,
+        (buffers, thread): (&mut ThreadBuffers, &mut Thread),
+        shared: Shared<'_>,
+        found: &mut Found,
+    ) -> std::result::Result<(), Failure> {
+        let Some(scanner) = &self.scanner else { return Ok(()) };
+        let ThreadBuffers { codec, encoded, decoded, head } = buffers;
+        let alone = matches!(source, Source::Read) && self.reads_itself();
+        let (index, bytes) = if alone {
+            let Some(index) = self.read_index(shard, key, codec, head, shared.meter)? else {
+                found.absent_elements += place.region.elements().unwrap_or(0);
+                return Ok(());
+            };
+            (index, None)
+        } else {
+            let Some(bytes) = self.encoded(key, source, encoded, shared.meter)? else {
+                found.absent_elements += place.region.elements().unwrap_or(0);
+                return Ok(());
+            };
+            found.bytes += bytes.len() as u64;
+            (shard.index_of(codec, bytes)?, Some(bytes))
+        };
+        let wanted = match self.sampled.filter(|_| alone) {
+            Some(seed) => spread(index.0.len(), INNER_SAMPLE, seed ^ place.position),
+            None => spread(index.0.len(), usize::MAX, 0),
+        };
+        let first: Vec<u64> = place
+            .region
+            .start
+            .iter()
+            .zip(grid.largest_chunk_shape())
+            .map(|(&at, inner)| at / inner.max(1))
+            .collect();
+        let started = Instant::now();
+        for (at, inner) in index.0.iter().enumerate().filter(|(at, _)| wanted(*at)) {
+            let inside = crate::grid::unravel(at as u64, shard.counts());
+            let inner_index: Vec<u64> =
+                first.iter().zip(inside).map(|(&first, at)| first.saturating_add(at)).collect();
+            // shards at the edge hold inner chunks outside the array
+            let Some(position) = grid.position_of(&inner_index) else { continue };
+            let region = grid.chunk_region(&inner_index);
+            let unit = Place { position, region: &region };
+            let Some(inner) = inner else {
+                found.absent_elements += region.elements().unwrap_or(0);
+                continue;
+            };
+            let stored = match bytes {
+                Some(bytes) => ShardCodec::inner_bytes(bytes, inner),
+                None => {
+                    if inner.length > self.encoded_limit {
+                        let length = Size(inner.length);
+                        return Err(Failure::Skipped(format!(
+                            "an inner chunk of {length} is more than memory allows"
+                        )));
+                    }
+                    let read = self.store.get_range(key, inner.offset, inner.length, head);
+                    read.map_err(|error| Failure::from(&error))?;
+                    shared.meter.bytes_read.add(head.len() as u64);
+                    found.bytes += head.len() as u64;
+                    head.as_slice()
+                }
+            };
+            let scanned = self.scan_unit(
+                scanner,
+                shard.inner(),
+                stored,
+                unit,
+                (codec.inner(), decoded),
+                thread,
+                shared,
+                found,
+            );
+            match scanned {
+                Err(Failure::Corrupt(reason)) => {
+                    found.corrupt.push(BadUnit { position: place.position, inner: Some(position), reason });
+                }
+                other => other?,
+            }
+        }
+        shared.meter.decode_time.add_time(started.elapsed());
+        Ok(())
+    }
+
+    /// Reads the index of a shard alone; `None` if the shard is absent.
+    fn read_index(
+        &self,
+        shard: &ShardCodec,
+        key: &str,
+        codec: &mut Scratch,
+        head: &mut Vec<u8>,
+        meter: &Meter,
+    ) -> std::result::Result<Option<ShardIndex>, Failure> {
+        let length = shard.index_bytes() as u64;
+        let read = match shard.index_at_start() {
+            true => self.store.get_range(key, 0, length, head),
+            false => self.store.get_suffix(key, length, head),
+        };
+        let Some(stored) = read.map_err(|error| Failure::from(&error))? else { return Ok(None) };
+        if (head.len() as u64) < length {
+            let reason = format!("a shard of {stored} bytes cannot hold its index of {length}");
+            return Err(Failure::Corrupt(reason));
+        }
+        meter.bytes_read.add(length);
+        Ok(Some(shard.read_index(codec, head, stored)?))
+    }
+
+    /// Scans elements without fixed size: whether they decode, and which are the fill value.
+    fn scan_variable(
+        &self,
+        chain: &Chain,
+        encoded: &[u8],
+        place: Place<'_>,
+        codec: &mut Scratch,
+        found: &mut Found,
+    ) -> std::result::Result<(), Failure> {
+        let elements = chain.decode_variable(codec, encoded, self.decoded_limit)?;
+        let mut statistics = Statistics::default();
+        let mut first = None;
+        let ranges: Vec<_> = place.region.shape.iter().map(|&length| 0..length).collect();
+        // visiting cannot fail
+        let _ = crate::grid::for_each_index::<()>(&ranges, |index| {
+            let at = index.iter().zip(chain.shape());
+            let at = at.fold(0, |flat, (&at, &length)| flat * length + saturating_usize(at));
+            let element = elements.get(at);
+            statistics.elements += 1;
+            statistics.fill += u64::from(self.fill.as_deref() == Some(element));
+            let same = *first.get_or_insert(element) == element;
+            if !same {
+                statistics.constancy = Constancy::Varied;
+            }
+            Ok(())
+        });
+        if let (Some(first), Constancy::Empty) = (first, statistics.constancy) {
+            statistics.constancy = Constancy::Constant(xxhash_rust::xxh3::xxh3_128(first));
+        }
+        let facts = facts_of(place.position, &statistics, xxhash_rust::xxh3::xxh3_64(encoded));
+        found.statistics.join(&statistics);
+        found.units.push((facts, Flags { all_fill: statistics.is_all_fill(), infinite: false }));
+        Ok(())
+    }
+
+    /// Puts the statistics of a chunk where they are gathered.
+    fn file(
+        &self,
+        place: Place<'_>,
+        (statistics, rows): (Statistics, Option<&RowCounts>),
+        digest: u64,
+        shared: Shared<'_>,
+        found: &mut Found,
+    ) {
+        let shape = self.array.metadata.shape();
+        self.gather.profiles.add(place.region, statistics.nan, rows, shape, shared.profile_bytes);
+        let flags = Flags { all_fill: statistics.is_all_fill(), infinite: statistics.infinite() > 0 };
+        found.units.push((facts_of(place.position, &statistics, digest), flags));
+        found.statistics.join(&statistics);
+    }
+}
+
+fn facts_of(position: u64, statistics: &Statistics, digest: u64) -> UnitFacts {
+    UnitFacts {
+        position,
+        elements: statistics.elements,
+        nan: statistics.nan,
+        valid: statistics.valid,
+        min: statistics.min.map_or(f64::NAN, |value| value.to_f64()),
+        max: statistics.max.map_or(f64::NAN, |value| value.to_f64()),
+        mean: statistics.mean().unwrap_or(f64::NAN),
+        digest,
+        constant: statistics.is_constant(),
+    }
+}
+
+/// Returns whether chunks decode block by block, with nothing around the blocks that would have to be checked.
+fn streams(chain: &Chain) -> bool {
+    chain.len() == 0 || (chain.len() == 1 && chain.partial_decode() == Some(PartialDecode::Blosc))
+}
+
+/// Cuts decoded bytes into pieces of whole elements, with where each begins.
+fn pieces(bytes: &[u8], item: usize) -> impl Iterator<Item = (usize, &[u8])> {
+    let step = (PIECE_BYTES / item).max(1) * item;
+    bytes.chunks(step).enumerate().map(move |(at, piece)| (at * step, piece))
+}
+
+/// Returns how elements of a type are scanned; `None` where they have no fixed size.
+pub(super) fn element_kind(data_type: &DataType) -> Option<ElementKind> {
+    Some(match data_type {
+        DataType::Bool => ElementKind::Unsigned(1),
+        DataType::Int(bytes) => ElementKind::Signed(*bytes),
+        DataType::UInt(bytes) => ElementKind::Unsigned(*bytes),
+        DataType::Float(bytes) => ElementKind::Float(*bytes),
+        DataType::Complex(bytes) => ElementKind::Complex(bytes / 2),
+        DataType::Time { .. } => ElementKind::Time,
+        DataType::Extension { name, .. } if name == "bfloat16" => ElementKind::BFloat16,
+        other => ElementKind::Opaque(saturating_usize(other.item_bytes()?)),
+    })
+}
+
+/// Returns the elements that stand for a missing value: the attributes `_FillValue` and `missing_value`, and v2's fill
+/// value unless it is zero, which is what writers put who mean nothing by it. Source: CF conventions, section 2.5.1.
+fn missing_values(metadata: &ArrayMetadata) -> Vec<Vec<u8>> {
+    let mut values = Vec::new();
+    for name in ["_FillValue", "missing_value"] {
+        let attribute = metadata.attributes.get(name);
+        let listed =
+            attribute.and_then(Json::as_array).unwrap_or(attribute.map_or(&[], std::slice::from_ref));
+        values.extend(listed.iter().filter_map(|json| metadata.data_type.element(json)));
+    }
+    if let (ZarrFormat::V2, FillValue::Item(fill)) = (metadata.format, &metadata.fill_value)
+        && fill.iter().any(|&byte| byte != 0)
+    {
+        values.push(fill.clone());
+    }
+    values.sort_unstable();
+    values.dedup();
+    values
+}
+
+/// Returns the elements of stored chunks, by their positions.
+pub(super) fn elements_of(grid: &Grid, positions: impl Iterator<Item = u64>) -> u64 {
+    positions
+        .map(|position| product(&grid.chunk_region(&grid.index_at(position)).shape).unwrap_or(u64::MAX))
+        .fold(0, u64::saturating_add)
+}

@@ -1,0 +1,308 @@
+//! One queue of chunks over all arrays, and the threads that work on it.
+
+use std::sync::Mutex;
+use std::sync::atomic::AtomicI64;
+use std::time::Instant;
+
+use bytes::Bytes;
+use crossbeam_channel::{Receiver, Sender, bounded};
+
+use super::chunk::{Prepared, Shared, Source, Thread, elements_of};
+use super::gather::{ArrayValues, FACTS_MOST, Found, Whole};
+use super::profile::PROFILE_BYTES;
+use super::sample::{Sample, Stock, draw, shares};
+use super::stand_in::{self, StandIn};
+use crate::cancel::Cancel;
+use crate::engine::lanes::Resources;
+use crate::engine::survey::Listing;
+use crate::error::Result;
+use crate::event::Observer;
+use crate::grid::product;
+use crate::hierarchy::ArrayNode;
+use crate::read::with_buffers;
+use crate::store::Store;
+use crate::units::saturating_usize;
+
+/// Chunks that a thread takes at once, at most.
+const RUN_CHUNKS: u64 = 64;
+/// Decoded bytes that a thread takes at once, but for one chunk.
+const RUN_BYTES: u64 = 16 << 20;
+/// Threads that fetch from a remote store, each many chunks at once.
+const FETCHERS: usize = 4;
+/// Where nothing can be listed, every chunk is asked for, if there are not more.
+const UNLISTED_MOST: u64 = 1 << 20;
+
+/// An array to scan, and what is known to be stored of it.
+#[derive(Debug, Clone, Copy)]
+pub struct ScanTarget<'a> {
+    /// The array.
+    pub array: &'a ArrayNode,
+    /// Its listing; `None` where the store cannot be listed: then every chunk is asked for.
+    pub listing: Option<&'a Listing>,
+}
+
+/// A run of chunks of one array.
+struct Run {
+    target: usize,
+    positions: Vec<u64>,
+}
+
+/// A fetched run.
+type Fetched = (Run, Vec<Result<Option<Bytes>>>);
+
+/// Scans the values of arrays of one store; results are in the order of `targets`.
+///
+/// Chunks that cannot be decoded or read become observations of their array. Memory: within `resources`, and what the
+/// results take: sets of positions, 64 bytes a chunk for half a million of them, counts along dimensions. The same `seed`
+/// draws the same sample. Errors: `Cancelled`, `OverBudget` where threads cannot be started.
+pub fn scan_values(
+    store: &Store,
+    targets: &[ScanTarget<'_>],
+    (sample, seed): (Sample, u64),
+    resources: Resources,
+    observer: &dyn Observer,
+    cancel: &Cancel,
+) -> Result<Vec<ArrayValues>> {
+    let meter = observer.meter();
+    meter.arrays_total.add(targets.len() as u64);
+    let memory = resources.memory_bytes.max(1 << 20);
+    let sampled = (sample != Sample::Full).then_some(seed);
+    let prepared: Vec<std::result::Result<Prepared<'_>, String>> =
+        targets.iter().map(|target| Prepared::new(store, target.array, memory / 4, sampled)).collect();
+    let (profile_bytes, facts_left) = (AtomicI64::new(PROFILE_BYTES), AtomicI64::new(FACTS_MOST));
+    let shared = Shared { meter, profile_bytes: &profile_bytes };
+    let work =
+        Work { store, targets, prepared: &prepared, sample, seed, shared, facts_left: &facts_left, cancel };
+    let jobs = resources.jobs.max(1);
+    for (threads, positions) in tiers(targets, &prepared, memory, jobs) {
+        work.run(positions, threads, memory);
+        cancel.check()?;
+    }
+    meter.arrays_done.add(targets.len() as u64);
+    let mut scanned = Vec::with_capacity(targets.len());
+    for (prepared, target) in prepared.into_iter().zip(targets) {
+        cancel.check()?;
+        let stand_in = prepared.as_ref().ok().and_then(|prepared| stand_in::find(prepared, shared));
+        scanned.push(finished(prepared, target, stand_in));
+    }
+    Ok(scanned)
+}
+
+/// Returns which targets are worked on together, and by how many threads: those whose chunks fit the share of a thread by
+/// all, the others, the largest first, by as many as memory allows.
+fn tiers(
+    targets: &[ScanTarget<'_>],
+    prepared: &[std::result::Result<Prepared<'_>, String>],
+    memory: u64,
+    jobs: usize,
+) -> Vec<(usize, Vec<usize>)> {
+    let footprint = |at: usize| {
+        let metadata = &targets[at].array.metadata;
+        let largest =
+            targets[at].listing.and_then(|listing| listing.sizes.range()).map_or(0, |range| range.1);
+        let limit = prepared[at].as_ref().map_or(0, |prepared| prepared.encoded_limit);
+        let decoded = prepared[at].as_ref().map_or(0, Prepared::decoded_at_once);
+        let encoded = match targets[at].listing {
+            Some(_) => largest.min(limit),
+            None => metadata.chunk_decoded_bytes().unwrap_or(0),
+        };
+        encoded.saturating_add(decoded.saturating_mul(2))
+    };
+    let threads = |at: usize| saturating_usize(memory / 2 / footprint(at).max(1)).clamp(1, jobs);
+    let mut order: Vec<usize> = (0..targets.len()).filter(|&at| prepared[at].is_ok()).collect();
+    let stored = |at: usize| targets[at].listing.map_or(u64::MAX, |listing| listing.bytes_stored);
+    order.sort_by_key(|&at| (threads(at), std::cmp::Reverse(stored(at))));
+    let mut tiers: Vec<(usize, Vec<usize>)> = Vec::new();
+    for at in order {
+        match tiers.last_mut() {
+            Some((count, tier)) if *count == threads(at) => tier.push(at),
+            _ => tiers.push((threads(at), vec![at])),
+        }
+    }
+    tiers
+}
+
+struct Work<'a> {
+    store: &'a Store,
+    targets: &'a [ScanTarget<'a>],
+    prepared: &'a [std::result::Result<Prepared<'a>, String>],
+    sample: Sample,
+    seed: u64,
+    shared: Shared<'a>,
+    facts_left: &'a AtomicI64,
+    cancel: &'a Cancel,
+}
+
+impl Work<'_> {
+    /// Scans some targets.
+    fn run(&self, positions: Vec<usize>, threads: usize, memory: u64) {
+        let queue = Mutex::new(self.runs(positions));
+        let next = || queue.lock().ok().and_then(|mut runs| runs.next());
+        if !self.store.is_remote() {
+            return std::thread::scope(|scope| {
+                for _ in 0..threads {
+                    scope.spawn(|| {
+                        let mut thread = Thread::default();
+                        while let Some(run) = next().filter(|_| !self.cancel.is_cancelled()) {
+                            self.scan(&run, None, &mut thread);
+                        }
+                    });
+                }
+            });
+        }
+        // threads that decode never wait for the network: others fetch for them
+        let (ready, to_scan): (Sender<Fetched>, Receiver<Fetched>) = bounded(threads);
+        std::thread::scope(|scope| {
+            for _ in 0..FETCHERS {
+                let ready = ready.clone();
+                let next = &next;
+                scope.spawn(move || {
+                    while let Some(run) = next().filter(|_| !self.cancel.is_cancelled()) {
+                        let fetched = self.fetch(&run, memory);
+                        if ready.send((run, fetched)).is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+            drop(ready);
+            for _ in 0..threads {
+                let to_scan = to_scan.clone();
+                scope.spawn(move || {
+                    let mut thread = Thread::default();
+                    for (run, fetched) in to_scan {
+                        if !self.cancel.is_cancelled() {
+                            self.scan(&run, Some(fetched), &mut thread);
+                        }
+                    }
+                });
+            }
+        });
+    }
+
+    /// Returns the runs of chunks of some targets, one target after the other.
+    fn runs(&self, targets: Vec<usize>) -> impl Iterator<Item = Run> + Send {
+        let stocks: Vec<Stock> = self.targets.iter().map(|target| stock(target)).collect();
+        let shares = shares(self.sample, &stocks);
+        targets.into_iter().flat_map(move |target| {
+            let decoded = self.targets[target].array.metadata.chunk_decoded_bytes().unwrap_or(1 << 20);
+            let length = (RUN_BYTES / decoded.max(1)).clamp(1, RUN_CHUNKS);
+            let mut positions = self.positions(target, shares[target]);
+            std::iter::from_fn(move || {
+                let positions: Vec<u64> = positions.by_ref().take(saturating_usize(length)).collect();
+                (!positions.is_empty()).then_some(Run { target, positions })
+            })
+        })
+    }
+
+    fn positions(&self, target: usize, share: u64) -> Box<dyn Iterator<Item = u64> + Send + '_> {
+        let Some(listing) = self.targets[target].listing else {
+            let total = self.targets[target].array.metadata.grid.total();
+            let total = total.filter(|&total| total <= UNLISTED_MOST).unwrap_or(0);
+            let step = (total / share.max(1)).max(1);
+            return Box::new((0..total).step_by(saturating_usize(step)));
+        };
+        match self.sample {
+            Sample::Full => Box::new(listing.stored.iter()),
+            sample => {
+                let path = self.targets[target].array.path.as_bytes();
+                let seed = xxhash_rust::xxh3::xxh3_64_with_seed(path, self.seed);
+                Box::new(draw(sample, &listing.stored, share, seed).into_iter())
+            }
+        }
+    }
+
+    fn fetch(&self, run: &Run, memory: u64) -> Vec<Result<Option<Bytes>>> {
+        let Ok(prepared) = &self.prepared[run.target] else { return Vec::new() };
+        if prepared.reads_itself() {
+            return Vec::new();
+        }
+        let started = Instant::now();
+        let mut key = String::new();
+        let keys: Vec<String> = run
+            .positions
+            .iter()
+            .map(|&position| {
+                prepared.array.chunk_key(&prepared.array.metadata.grid.index_at(position), &mut key);
+                key.clone()
+            })
+            .collect();
+        let limit = prepared.encoded_limit.min(memory / 4);
+        let fetched = self.store.get_many(&keys, limit);
+        let bytes = fetched.iter().flatten().flatten().map(|bytes| bytes.len() as u64).sum();
+        self.shared.meter.bytes_read.add(bytes);
+        self.shared.meter.read_time.add_time(started.elapsed());
+        fetched
+    }
+
+    fn scan(&self, run: &Run, fetched: Option<Vec<Result<Option<Bytes>>>>, thread: &mut Thread) {
+        let Ok(prepared) = &self.prepared[run.target] else { return };
+        thread.next_array();
+        let mut found = Found::default();
+        with_buffers(|buffers| {
+            for (at, &position) in run.positions.iter().enumerate() {
+                if self.cancel.is_cancelled() {
+                    return;
+                }
+                let source = match fetched.as_ref().and_then(|fetched| fetched.get(at)) {
+                    Some(fetched) => Source::Fetched(fetched),
+                    None => Source::Read,
+                };
+                prepared.scan(position, &source, (&mut *buffers, &mut *thread), self.shared, &mut found);
+            }
+        });
+        prepared.gather.add(found, self.facts_left);
+    }
+}
+
+/// Returns what is stored of a target, as far as that is known.
+fn stock(target: &ScanTarget<'_>) -> Stock {
+    match target.listing {
+        Some(listing) => Stock { chunks: listing.stored.len(), bytes: listing.bytes_stored },
+        None => {
+            let chunks = target.array.metadata.grid.total().unwrap_or(0).min(UNLISTED_MOST);
+            let bytes = target.array.metadata.chunk_decoded_bytes().unwrap_or(1 << 20);
+            Stock { chunks, bytes: chunks.saturating_mul(bytes) }
+        }
+    }
+}
+
+/// Puts together what is known of one array.
+fn finished(
+    prepared: std::result::Result<Prepared<'_>, String>,
+    target: &ScanTarget<'_>,
+    stand_in: Option<StandIn>,
+) -> ArrayValues {
+    let grid = &target.array.metadata.grid;
+    let elements = product(grid.shape()).unwrap_or(u64::MAX);
+    let (chunks_stored, elements_absent) = match target.listing {
+        Some(listing) if grid.total() == Some(listing.stored.len()) => (listing.stored.len(), 0),
+        Some(listing) => {
+            let stored = elements_of(grid, listing.stored.iter());
+            (listing.stored.len(), elements.saturating_sub(stored))
+        }
+        None => (0, 0),
+    };
+    let whole = Whole {
+        scanner: None,
+        fill: None,
+        chunks_stored,
+        elements,
+        elements_absent,
+        grid: super::gather::UnitGrid::Stored,
+        counts: grid.counts().to_vec(),
+        stand_in,
+        skipped: None,
+    };
+    match prepared {
+        Ok(prepared) => {
+            let (unit_grid, counts) = prepared.unit_grid();
+            let (scanner, fill) = (prepared.scanner.as_ref(), prepared.fill.as_deref());
+            let unlisted = target.listing.is_none() && grid.total().is_none_or(|total| total > UNLISTED_MOST);
+            let skipped =
+                unlisted.then(|| "its chunks cannot be listed, and are too many to ask for".to_owned());
+            prepared.gather.finish(Whole { scanner, fill, grid: unit_grid, counts, skipped, ..whole })
+        }
+        Err(why) => ArrayValues::skipped(Whole { skipped: Some(why), ..whole }),
+    }
+}

@@ -1,0 +1,123 @@
+//! What lies beside the documents that a hierarchy was read from: nodes behind consolidated metadata, v2 metadata beside v3.
+
+use super::node::{ArrayNode, Consolidated, Hierarchy, StoreKind};
+use super::open::MAX_DOCUMENT_BYTES;
+use super::walk;
+use crate::error::Result;
+use crate::metadata::{ArrayMetadata, Defect, Json, Object, ZarrFormat};
+use crate::store::join;
+
+impl Hierarchy {
+    /// Reads the nodes of the same store one by one, whatever consolidated metadata says; `None` where this hierarchy
+    /// did not come from consolidated metadata, or where there is no store to read.
+    ///
+    /// One listing a group and two or three small reads a node.
+    pub fn one_by_one(&self) -> Result<Option<Self>> {
+        let Some(store) = self.store.as_ref().filter(|_| self.consolidated != Consolidated::None) else {
+            return Ok(None);
+        };
+        let mut hierarchy = Self {
+            url: self.url.clone(),
+            store: None,
+            kind: StoreKind::Zarr,
+            container: self.container,
+            consolidated: Consolidated::None,
+            groups: Vec::new(),
+            arrays: Vec::new(),
+            defects: Vec::new(),
+            unreadable: false,
+        };
+        let mut text = Vec::new();
+        let root = match store.get("zarr.json", MAX_DOCUMENT_BYTES, &mut text)? {
+            true => hierarchy.parse_document("/", "zarr.json", &text),
+            false => None,
+        };
+        walk::read(&mut hierarchy, store, root)?;
+        hierarchy.sort();
+        Ok(Some(hierarchy))
+    }
+
+    /// Reads the `.zarray` that lies beside the `zarr.json` of each v3 array, where one does; defects are those of the
+    /// v2 documents.
+    ///
+    /// One small read a v3 array, and one more where there is something.
+    pub fn v2_twins(&self) -> Result<(Vec<ArrayNode>, Vec<Defect>)> {
+        let Some(store) = &self.store else { return Ok((Vec::new(), Vec::new())) };
+        let arrays: Vec<&ArrayNode> =
+            self.arrays.iter().filter(|array| array.metadata.format == ZarrFormat::V3).collect();
+        let keys: Vec<String> = arrays.iter().map(|array| join(array.prefix(), ".zarray")).collect();
+        let (mut twins, mut defects) = (Vec::new(), Vec::new());
+        for (array, fetched) in arrays.into_iter().zip(store.get_many(&keys, MAX_DOCUMENT_BYTES)) {
+            let Some(text) = fetched? else { continue };
+            let document = match Json::parse(&text) {
+                Ok(Json::Object(document)) => document,
+                Ok(_) => {
+                    defects.push(Defect::new(&array.path, "malformed-metadata", ".zarray is not an object"));
+                    continue;
+                }
+                Err(error) => {
+                    let message = format!(".zarray is not JSON: {error}");
+                    defects.push(Defect::new(&array.path, "malformed-metadata", message));
+                    continue;
+                }
+            };
+            let mut text = Vec::new();
+            let attributes = store.get(&join(array.prefix(), ".zattrs"), MAX_DOCUMENT_BYTES, &mut text);
+            let attributes = match attributes.map(|found| found.then(|| Json::parse(&text))) {
+                Ok(Some(Ok(Json::Object(attributes)))) => attributes,
+                _ => Object::default(),
+            };
+            match ArrayMetadata::parse_v2(&array.path, document, attributes, &mut defects) {
+                Ok(metadata) => twins.push(ArrayNode { path: array.path.clone(), metadata }),
+                Err(defect) => defects.push(defect),
+            }
+        }
+        Ok((twins, defects))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::hierarchy::Hierarchy;
+    use crate::location::StoreUrl;
+    use crate::store::StoreOptions;
+
+    const ARRAY: &str = r#"{"zarr_format":2,"shape":[4],"chunks":[2],"dtype":"|u1","fill_value":0,"compressor":null,"filters":null,"order":"C"}"#;
+
+    #[test]
+    fn nodes_behind_consolidated_metadata_are_read_for_themselves() {
+        let folder = tempfile::tempdir().unwrap();
+        let consolidated = format!(
+            r#"{{"zarr_consolidated_format":1,"metadata":{{".zgroup":{{"zarr_format":2}},"a/.zarray":{ARRAY},"gone/.zarray":{ARRAY}}}}}"#
+        );
+        std::fs::write(folder.path().join(".zmetadata"), consolidated).unwrap();
+        std::fs::write(folder.path().join(".zgroup"), r#"{"zarr_format":2}"#).unwrap();
+        for name in ["a", "new"] {
+            std::fs::create_dir(folder.path().join(name)).unwrap();
+            std::fs::write(folder.path().join(name).join(".zarray"), ARRAY).unwrap();
+        }
+        let url = StoreUrl::Local(folder.path().to_owned());
+        let hierarchy = Hierarchy::open(&url, &StoreOptions::default()).unwrap();
+        let nodes = hierarchy.one_by_one().unwrap().unwrap();
+        let paths = |hierarchy: &Hierarchy| -> Vec<String> {
+            hierarchy.arrays.iter().map(|array| array.path.clone()).collect()
+        };
+        assert_eq!(paths(&hierarchy), ["/a", "/gone"]);
+        assert_eq!(paths(&nodes), ["/a", "/new"]);
+        assert!(nodes.one_by_one().unwrap().is_none());
+    }
+
+    #[test]
+    fn v2_metadata_beside_v3_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let v3 = r#"{"zarr_format":3,"node_type":"array","shape":[8],"data_type":"uint8","fill_value":0,
+            "chunk_grid":{"name":"regular","configuration":{"chunk_shape":[2]}},
+            "chunk_key_encoding":{"name":"default"},"codecs":[{"name":"bytes"}]}"#;
+        std::fs::write(folder.path().join("zarr.json"), v3).unwrap();
+        std::fs::write(folder.path().join(".zarray"), ARRAY).unwrap();
+        let url = StoreUrl::Local(folder.path().to_owned());
+        let hierarchy = Hierarchy::open(&url, &StoreOptions::default()).unwrap();
+        let (twins, defects) = hierarchy.v2_twins().unwrap();
+        assert_eq!((twins.len(), twins[0].metadata.shape(), defects.len()), (1, &[4][..], 0));
+    }
+}

@@ -1,0 +1,25 @@
+//! Coordinates: read, judged, and searched.
+//!
+//! A [`Coordinate`] is an array of one dimension with its values decoded: numbers unpacked, CF times and `datetime64` as
+//! points in time, strings. [`analyse`] tells duplicates, order, step and gaps; [`Index`] finds what a person asks for, as
+//! xarray and pandas do.
+
+mod analyse;
+mod coordinate;
+mod find;
+mod index;
+mod longitude;
+mod read;
+mod request;
+mod step;
+mod target;
+mod words;
+
+pub use analyse::{Analysis, Duplicates, Order, Repeat, analyse};
+pub use coordinate::{Axis, Coordinate, Values};
+pub use find::{Found, Positions, Selection};
+pub use index::Index;
+pub use read::{coordinate_nodes, is_coordinate, read_coordinate};
+pub use request::{Method, Request};
+pub use step::{Gap, Gaps, Step, Steps};
+pub use words::range_in_words;

@@ -1,0 +1,59 @@
+//! `dangling-link`: a link inside the store leads to nothing.
+
+use zkit_core::engine::ChunkFault;
+use zkit_report::{Confidence, Severity};
+
+use super::shared::{report_defects, report_faults, report_keys};
+use crate::depth::Depth;
+use crate::finder::Finder;
+use crate::observe::StoreObservation;
+use crate::rule::{Check, Rule};
+
+pub(crate) const RULE: Rule = Rule {
+    id: "dangling-link",
+    severity: Severity::Error,
+    confidence: Confidence::High,
+    depth: Depth::Metadata,
+    summary: "a link inside the store leads to nothing",
+    explanation: "\
+A chunk, a document or a folder is a symbolic link whose target does not exist: a datalad or git-annex clone
+without content, a store copied away from the pool that its links point to, a mount that is gone. The data
+is not missing: it cannot be reached.
+
+On disk: lstat finds a link, stat fails.
+
+Legitimate: none; readers that ignore the difference return fill values.
+
+What to do: fetch the content (git annex get .), mount what is not mounted, or copy the store again with
+links resolved (cp -L).",
+    check: Check::Store(check),
+};
+
+fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
+    let remedy = "fetch the content (git annex get .), or copy the store again with links resolved (cp -L)";
+    report_defects(store, finder, "dangling-link", remedy);
+    report_faults(store, finder, ChunkFault::DanglingLink, ("leads to nothing", remedy), |_, _| {});
+    let told = |key: &String| {
+        store.hierarchy.defects.iter().any(|defect| defect.path.trim_start_matches('/') == key)
+    };
+    if let Some(files) = store.files.as_ref().filter(|files| !files.dangling.examples.iter().all(told)) {
+        report_keys(finder, None, &files.dangling, ("links lead to nothing", remedy));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{TestStore, v2_array};
+
+    #[test]
+    fn links_of_chunks_and_folders_that_lead_to_nothing_are_found() {
+        let store = TestStore::new()
+            .array("a", &v2_array(&[8], &[2]))
+            .link("a/1", "../pool/1")
+            .link("b", "../b.zarr");
+        let found = store.findings("dangling-link");
+        let paths: Vec<_> = found.iter().map(|finding| finding.array.as_deref()).collect();
+        assert_eq!(paths, [Some("/b"), Some("/a")]);
+        assert!(store.findings("metadata-only-array").is_empty(), "what cannot be reached is not missing");
+    }
+}

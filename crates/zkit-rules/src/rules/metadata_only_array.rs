@@ -1,0 +1,183 @@
+//! `metadata-only-array`: an array has metadata and not one chunk, so that all of it reads as fill value.
+
+use zkit_core::metadata::DataType;
+use zkit_report::format;
+use zkit_report::{Confidence, Severity};
+
+use super::shared::{Absence, absence};
+use crate::boxes;
+use crate::depth::Depth;
+use crate::finder::Finder;
+use crate::observe::{ArrayObservation, StoreObservation};
+use crate::rule::{Check, Rule};
+
+pub(crate) const RULE: Rule = Rule {
+    id: "metadata-only-array",
+    severity: Severity::Error,
+    confidence: Confidence::High,
+    depth: Depth::Listing,
+    summary: "an array has metadata and not one chunk, so that all of it reads as fill value",
+    explanation: "\
+An array was created and never written: xarray's to_zarr(compute=False) without the compute, a job that died
+before its first chunk, a copy that took the metadata alone. Readers see an array of the right shape and
+type, full of fill values.
+
+On disk: v2 has .zarray and .zattrs in the folder, v3 zarr.json and no c/. Coordinates often do have chunks.
+
+Legitimate: writers that leave out empty chunks store an array like this if all of it is fill value. It is
+an error where its coordinates or its siblings of the same dimensions were written; a note where nothing of
+the store was written (a template), or where its dimensions reach far into chunks that are to be appended
+to.
+
+What to do: write the data again. If it is meant to be empty, say so in zkit.toml: [[audit.variable]] with
+match and sparse = true.",
+    check: Check::Store(check),
+};
+
+/// A coordinate whose chunk is so many times as long as the coordinate is made to be appended to.
+const APPEND_FACTOR: u64 = 8;
+
+fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
+    let coordinates = store.coordinate_paths();
+    let data_written = store.arrays.iter().any(|array| {
+        !coordinates.contains(array.path()) && array.dimension_name(0).is_some() && is_written(array)
+    });
+    for array in store.arrays.iter().filter(|array| is_unwritten(array)) {
+        let path = array.path();
+        let changed = array
+            .survey
+            .as_ref()
+            .and_then(|survey| survey.listing.as_ref())
+            .and_then(|listing| listing.changed);
+        if store.variable(path).sparse || !store.is_settled(changed) {
+            continue;
+        }
+        let rank = array.node.metadata.grid.rank();
+        let written: Vec<&str> = (0..rank)
+            .filter_map(|dimension| store.coordinate_of(array, dimension))
+            .filter(|coordinate| coordinate.path() != path && is_written(coordinate))
+            .map(ArrayObservation::name)
+            .collect();
+        // flags that are nowhere set are all fill value, and their siblings are not
+        let sibling = sibling_written(store, array).filter(|_| !is_likely_all_fill(array));
+        let template =
+            !data_written && (0..rank).any(|dimension| is_made_for_appending(store, array, dimension));
+        let total = array.occupancy().map_or(0, |(total, _)| total);
+        let chunks = format::counted(total, "chunk", "chunks");
+        let (severity, confidence, because) = match (template, sibling, written.as_slice()) {
+            (true, ..) => (
+                Severity::Info,
+                Confidence::Medium,
+                "; the store looks like a template to append to".to_owned(),
+            ),
+            (_, Some(sibling), _) => (
+                Severity::Error,
+                Confidence::High,
+                format!(", while `{sibling}` of the same dimensions was written"),
+            ),
+            (_, None, [_, ..]) => (
+                Severity::Error,
+                Confidence::High,
+                format!(", while its coordinates ({}) were written", written.join(", ")),
+            ),
+            _ => (Severity::Info, Confidence::Low, String::new()),
+        };
+        finder
+            .array(path, format!("not one of its {chunks} is stored: all of it reads as fill value{because}"))
+            .severity(severity)
+            .confidence(confidence)
+            .evidence("chunks_total", total)
+            .evidence("coordinates_written", written)
+            .chunks(boxes::whole(array.node.metadata.grid.counts()).into_iter().collect())
+            .remedy("write the data again; if it is meant to be empty, declare it in zkit.toml with sparse = true");
+    }
+}
+
+/// Returns whether it is known that nothing of an array is there, under whatever key.
+fn is_unwritten(array: &ArrayObservation<'_>) -> bool {
+    let Some(survey) = &array.survey else { return false };
+    let misplaced = survey.listing.as_ref().is_some_and(|listing| listing.misplaced.count > 0);
+    matches!(array.occupancy(), Some((1.., 0))) && !survey.unreadable && !misplaced
+}
+
+/// Returns whether an array of this kind is often fill value all over: booleans and unpacked integers with a known fill.
+fn is_likely_all_fill(array: &ArrayObservation<'_>) -> bool {
+    let metadata = &array.node.metadata;
+    let packed = ["scale_factor", "add_offset"].iter().any(|name| metadata.attributes.get(name).is_some());
+    let discrete = matches!(metadata.data_type, DataType::Bool | DataType::Int(_) | DataType::UInt(_));
+    discrete && !packed && absence(array) != Absence::Undefined
+}
+
+fn is_written(array: &ArrayObservation<'_>) -> bool {
+    array.occupancy().is_some_and(|(_, stored)| stored > 0)
+}
+
+/// Returns the name of an array of the same group and the same named dimensions that was written.
+fn sibling_written<'a>(store: &StoreObservation<'a>, array: &ArrayObservation<'a>) -> Option<&'a str> {
+    let dimensions = array.node.metadata.dimension_names.as_ref()?;
+    let named = !dimensions.is_empty() && dimensions.iter().all(Option::is_some);
+    let alike = |other: &&ArrayObservation<'a>| {
+        other.path() != array.path()
+            && other.group() == array.group()
+            && other.node.metadata.dimension_names.as_ref() == Some(dimensions)
+            && other.node.metadata.shape() == array.node.metadata.shape()
+            && is_written(other)
+    };
+    store.arrays.iter().filter(|_| named).find(alike).map(ArrayObservation::name)
+}
+
+/// Returns whether the coordinate of a dimension leaves room for many times what is there.
+fn is_made_for_appending(
+    store: &StoreObservation<'_>,
+    array: &ArrayObservation<'_>,
+    dimension: usize,
+) -> bool {
+    store.coordinate_of(array, dimension).is_some_and(|coordinate| {
+        let metadata = &coordinate.node.metadata;
+        let chunk = metadata.grid.largest_chunk_shape().first().copied().unwrap_or(0);
+        chunk >= metadata.shape()[0].saturating_mul(APPEND_FACTOR)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use zkit_report::Severity;
+
+    use crate::testing::{TestStore, v2_array};
+
+    fn array(store: TestStore, path: &str, shape: &[u64], chunks: &[u64], names: &[&str]) -> TestStore {
+        let attributes = serde_json::json!({ "_ARRAY_DIMENSIONS": names }).to_string();
+        store.array(path, &v2_array(shape, chunks)).file(&format!("{path}/.zattrs"), attributes.as_bytes())
+    }
+
+    fn severities(store: &TestStore) -> Vec<(String, Severity)> {
+        let found = store.findings("metadata-only-array").into_iter();
+        found.map(|finding| (finding.array.unwrap_or_default(), finding.severity)).collect()
+    }
+
+    #[test]
+    fn an_array_whose_coordinate_was_written_is_an_error_unless_it_is_declared() {
+        let store = array(TestStore::new(), "time", &[8], &[8], &["time"]).file("time/0", &[0; 32]);
+        let store = array(array(store, "t2m", &[8], &[2], &["time"]), "snow", &[8], &[2], &["time"]);
+        let store = store.with_policy("[[variable]]\nmatch = \"snow\"\nsparse = true");
+        assert_eq!(severities(&store), [("/t2m".to_owned(), Severity::Error)]);
+        let found = store.findings("metadata-only-array");
+        assert_eq!(found[0].chunks.as_ref().unwrap()[0].last, [3]);
+    }
+
+    #[test]
+    fn a_template_and_a_store_without_anything_are_notes() {
+        let template =
+            array(TestStore::new(), "time", &[1], &[10_000], &["time"]).file("time/0", &[0; 40_000]);
+        let template = array(template, "t2m", &[1], &[1], &["time"]);
+        assert_eq!(severities(&template), [("/t2m".to_owned(), Severity::Info)]);
+        assert_eq!(severities(&TestStore::new().array("a", &v2_array(&[8], &[2])))[0].1, Severity::Info);
+    }
+
+    #[test]
+    fn a_written_sibling_of_the_same_dimensions_makes_it_an_error() {
+        let store = array(TestStore::new(), "a", &[8], &[2], &["x"]).file("a/0", &[0; 8]);
+        let store = array(store, "b", &[8], &[2], &["x"]);
+        assert_eq!(severities(&store), [("/b".to_owned(), Severity::Error)]);
+    }
+}

@@ -1,0 +1,243 @@
+//! `missing-slab`: absent chunks form a trailing run or a whole slab: a writer that stopped, or was refused.
+
+use std::collections::BTreeMap;
+use zkit_report::format;
+use zkit_report::{Confidence, Severity};
+
+use super::absent_chunks::absent_of;
+use super::shared::{Absence, absence, with_chunks};
+use crate::boxes::{Pattern, Runs, pattern};
+use crate::depth::Depth;
+use crate::finder::Finder;
+use crate::observe::{ArrayObservation, StoreObservation};
+use crate::rule::{Check, Rule};
+
+pub(crate) const RULE: Rule = Rule {
+    id: "missing-slab",
+    severity: Severity::Error,
+    confidence: Confidence::Medium,
+    depth: Depth::Listing,
+    summary: "absent chunks form a trailing run or a whole slab: a writer that stopped, or was refused",
+    explanation: "\
+Some chunks are absent, and not just anywhere: everything behind one point, or everything at some steps of a
+dimension. A job was killed, a region was never written, a bucket refused a batch of requests. The absent
+part reads as fill value.
+
+On disk: the chunk keys stop at an index of the first dimensions, or lack an index altogether; often the
+same one in several variables.
+
+Legitimate: writers leave out chunks that are all fill value. A slab of them is likely only where the fill
+value means \"missing\" (NaN, or what `_FillValue` declares), or along latitude, longitude and other axes of
+space; there it is a warning or a note. If fill_value is null, nothing says what the chunks hold.
+
+What to do: write the named part again. If it is meant to be absent, declare the variable in zkit.toml with
+sparse = true.",
+    check: Check::Store(check),
+};
+
+/// Grids of fewer chunks show no pattern.
+const CHUNKS_LEAST: u64 = 4;
+
+/// One array with a pattern of absent chunks.
+struct Slab<'s, 'a> {
+    array: &'s ArrayObservation<'a>,
+    absent: Runs,
+    pattern: Pattern,
+    dimension: usize,
+}
+
+fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
+    let slabs: Vec<Slab<'_, '_>> = store.arrays.iter().filter_map(|array| slab_of(store, array)).collect();
+    let mut shared: BTreeMap<String, u64> = BTreeMap::new();
+    for slab in &slabs {
+        *shared.entry(slab.place()).or_default() += 1;
+    }
+    for slab in &slabs {
+        let alike = shared.get(&slab.place()).copied().unwrap_or(1);
+        let (severity, confidence) = judge(store, slab);
+        let (array, counts) = (slab.array, slab.array.node.metadata.grid.counts());
+        let message = format!("{}{}{}", slab.in_words(counts), slab.meaning(), also(alike));
+        let draft = finder.array(array.path(), message).severity(severity).confidence(confidence);
+        with_chunks(draft, array, &slab.absent)
+            .evidence("chunks_total", counts.iter().product::<u64>())
+            .evidence("dimension", array.dimension_label(slab.dimension))
+            .evidence("variables_alike", alike)
+            .remedy("write this part again; if it is meant to be absent, declare it in zkit.toml with sparse = true");
+    }
+}
+
+/// Returns the pattern in which an array's chunks are absent, if it is one that a legitimate writer seldom leaves.
+pub(crate) fn is_slab(store: &StoreObservation<'_>, array: &ArrayObservation<'_>) -> bool {
+    slab_of(store, array).is_some()
+}
+
+fn slab_of<'s, 'a>(store: &StoreObservation<'a>, array: &'s ArrayObservation<'a>) -> Option<Slab<'s, 'a>> {
+    if store.variable(array.path()).sparse {
+        return None;
+    }
+    let absent = absent_of(array)?;
+    let counts = array.node.metadata.grid.counts();
+    let pattern = pattern(&absent, counts);
+    let dimension = match &pattern {
+        Pattern::Trailing { dimension, .. } | Pattern::Slabs { dimension, .. } => *dimension,
+        Pattern::All | Pattern::Scattered => return None,
+    };
+    let slab = Slab { array, absent, pattern, dimension };
+    (judge(store, &slab).0 > Severity::Info).then_some(slab)
+}
+
+/// Returns how much a slab matters: whether a legitimate writer leaves one like it.
+fn judge(store: &StoreObservation<'_>, slab: &Slab<'_, '_>) -> (Severity, Confidence) {
+    let array = slab.array;
+    let total: u64 = array.node.metadata.grid.counts().iter().product();
+    let name = array.dimension_name(slab.dimension);
+    let known = name.is_some() && store.coordinate_of(array, slab.dimension).is_some();
+    let trailing = matches!(slab.pattern, Pattern::Trailing { .. });
+    match absence(array) {
+        _ if name.is_some_and(is_spatial) => (Severity::Info, Confidence::Low),
+        Absence::Undefined if total >= CHUNKS_LEAST || known => (Severity::Error, Confidence::High),
+        Absence::Value if known => (Severity::Error, Confidence::High),
+        Absence::Missing if known && trailing => (Severity::Error, Confidence::Medium),
+        Absence::Missing if known => (Severity::Warning, Confidence::Medium),
+        _ => (Severity::Info, Confidence::Low),
+    }
+}
+
+/// Returns whether a dimension is one of space, along which land or sea is absent on purpose.
+fn is_spatial(name: &str) -> bool {
+    const NAMES: [&str; 18] = [
+        "lat",
+        "latitude",
+        "lon",
+        "longitude",
+        "x",
+        "y",
+        "z",
+        "xc",
+        "yc",
+        "easting",
+        "northing",
+        "row",
+        "col",
+        "cell",
+        "ncells",
+        "node",
+        "nj",
+        "ni",
+    ];
+    let name = name.to_lowercase();
+    NAMES.contains(&name.as_str()) || name.starts_with("lat_") || name.starts_with("lon_")
+}
+
+impl Slab<'_, '_> {
+    /// What slabs of other variables have in common with it.
+    fn place(&self) -> String {
+        let name = self.array.dimension_name(self.dimension).unwrap_or("");
+        match &self.pattern {
+            Pattern::Trailing { from, .. } => format!("{} {name} from {from}", self.array.group()),
+            Pattern::Slabs { ranges, .. } => format!("{} {name} at {ranges:?}", self.array.group()),
+            Pattern::All | Pattern::Scattered => String::new(),
+        }
+    }
+
+    fn in_words(&self, counts: &[u64]) -> String {
+        let total: u64 = counts.iter().product();
+        let label = self.array.dimension_label(self.dimension);
+        let share = format!(
+            "{} of {} chunks are absent",
+            format::count(self.absent.len()),
+            format::counted(total, "chunk", "chunks").split(' ').next().unwrap_or_default()
+        );
+        let end = counts[self.dimension] - 1;
+        match &self.pattern {
+            Pattern::Trailing { from, aligned: true, .. } => {
+                format!("{share}: all from index {from} of {label} to the end ({end})")
+            }
+            Pattern::Trailing { from, .. } => {
+                format!("{share}: all behind one inside index {from} of {label}")
+            }
+            Pattern::Slabs { ranges, .. } => {
+                let named: Vec<String> = ranges
+                    .iter()
+                    .take(4)
+                    .map(
+                        |(first, last)| {
+                            if first == last { format!("{first}") } else { format!("{first}..{last}") }
+                        },
+                    )
+                    .collect();
+                let more = if ranges.len() > 4 { ", ..." } else { "" };
+                format!("{share}: everything at index {}{more} of {label}", named.join(", "))
+            }
+            Pattern::All | Pattern::Scattered => share,
+        }
+    }
+
+    fn meaning(&self) -> &'static str {
+        match absence(self.array) {
+            Absence::Undefined => "; with fill_value null nothing says what they hold",
+            Absence::Missing => "; they read as missing values",
+            Absence::Value => "; they read as the fill value, a value like any other",
+        }
+    }
+}
+
+fn also(alike: u64) -> String {
+    match alike {
+        0 | 1 => String::new(),
+        _ => format!("; the same in {}", format::counted(alike - 1, "other variable", "other variables")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zkit_report::Severity;
+
+    use crate::testing::{TestStore, v2_array};
+
+    /// Variables along a written `time` of 8 chunks, of which `stored` are there.
+    fn store(variables: &[(&str, &str)], stored: &[u64]) -> TestStore {
+        let dimensions = br#"{"_ARRAY_DIMENSIONS":["time"]}"#;
+        let time = TestStore::new().array("time", &v2_array(&[16], &[16])).file("time/0", &[0; 64]);
+        let mut store = time.file("time/.zattrs", dimensions);
+        for (name, fill) in variables {
+            let metadata =
+                v2_array(&[16], &[2]).replace("\"fill_value\":0", &format!("\"fill_value\":{fill}"));
+            store = store.array(name, &metadata).file(&format!("{name}/.zattrs"), dimensions);
+            for chunk in stored {
+                store = store.file(&format!("{name}/{chunk}"), &[0; 8]);
+            }
+        }
+        store
+    }
+
+    fn severities(store: &TestStore) -> Vec<Severity> {
+        store.findings("missing-slab").into_iter().map(|finding| finding.severity).collect()
+    }
+
+    #[test]
+    fn what_a_slab_means_follows_from_the_fill_value() {
+        let trailing = [0, 1, 2, 3, 4];
+        assert_eq!(severities(&store(&[("a", "0")], &trailing)), [Severity::Error]);
+        assert_eq!(severities(&store(&[("a", "\"NaN\"")], &trailing)), [Severity::Error]);
+        assert_eq!(severities(&store(&[("a", "null")], &[0, 1, 2, 4, 5, 6, 7])), [Severity::Error]);
+        assert_eq!(severities(&store(&[("a", "\"NaN\"")], &[0, 1, 2, 4, 5, 6, 7])), [Severity::Warning]);
+    }
+
+    #[test]
+    fn the_box_and_the_variables_alike_are_named() {
+        let found = store(&[("a", "0"), ("b", "0")], &[0, 1, 2, 3, 4]).findings("missing-slab");
+        assert_eq!(found.len(), 2);
+        let chunks = found[0].chunks.as_ref().unwrap();
+        assert_eq!((chunks[0].first[0], chunks[0].last[0], chunks.len()), (5, 7, 1));
+        assert_eq!(found[0].evidence["variables_alike"], 2);
+        assert!(found[0].message.contains("index 5 of time"), "{}", found[0].message);
+    }
+
+    #[test]
+    fn arrays_without_named_dimensions_may_be_sparse() {
+        let sparse = TestStore::new().array("a", &v2_array(&[16], &[2])).file("a/0", &[0; 8]);
+        assert!(sparse.findings("missing-slab").is_empty());
+        assert_eq!(sparse.findings("absent-chunks").len(), 1);
+    }
+}

@@ -1,0 +1,108 @@
+//! `mixed-formats`: v2 and v3 metadata lie in one folder, or in one store.
+
+use zkit_core::hierarchy::ArrayNode;
+use zkit_core::metadata::ZarrFormat;
+use zkit_report::{Confidence, Severity};
+
+use crate::depth::Depth;
+use crate::finder::Finder;
+use crate::observe::StoreObservation;
+use crate::rule::{Check, Rule};
+
+pub(crate) const RULE: Rule = Rule {
+    id: "mixed-formats",
+    severity: Severity::Error,
+    confidence: Confidence::High,
+    depth: Depth::Metadata,
+    summary: "v2 and v3 metadata lie in one folder, or in one store",
+    explanation: "\
+A folder holds both .zarray and zarr.json: a migration that stopped half-way, or a tool that wrote the other
+format over it. Which of the two a reader takes depends on the reader; if they disagree, two programs see
+two different arrays.
+
+On disk: .zarray and zarr.json side by side; or groups of one format with arrays of the other below them.
+
+Legitimate: both documents on purpose, for readers of both formats, agreeing on shape, type and chunks: that
+is a note.
+
+What to do: find out which one the chunks belong to (their keys tell), and remove the other document.",
+    check: Check::Store(check),
+};
+
+fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
+    for twin in &store.v2_twins {
+        let Some(array) = store.array(&twin.path) else { continue };
+        let differing = differences(twin, array.node);
+        if differing.is_empty() {
+            finder
+                .array(&twin.path, "both zarr.json and .zarray are here, and agree")
+                .severity(Severity::Info)
+                .remedy("remove one of the two documents, unless readers of both formats are meant");
+        } else {
+            finder
+                .array(
+                    &twin.path,
+                    format!("both zarr.json and .zarray are here, and disagree: {}", differing.join(", ")),
+                )
+                .evidence("differences", differing)
+                .remedy("remove the document that the chunks do not belong to");
+        }
+    }
+    let hierarchy = store.hierarchy;
+    let groups = |format| hierarchy.groups.iter().any(|group| group.format == format);
+    let arrays = |format| hierarchy.arrays.iter().any(|array| array.metadata.format == format);
+    let split = |one, other| groups(one) && !groups(other) && arrays(other);
+    if split(ZarrFormat::V2, ZarrFormat::V3) || split(ZarrFormat::V3, ZarrFormat::V2) {
+        finder
+            .store(
+                "groups of one Zarr format hold arrays of the other: readers of one format see a part of it",
+            )
+            .severity(Severity::Warning)
+            .remedy("convert the store to one format: zkit recompress SOURCE DESTINATION --zarr-format 3");
+    }
+}
+
+/// Returns in which ways the v2 metadata says something else than the v3 metadata.
+fn differences(v2: &ArrayNode, v3: &ArrayNode) -> Vec<String> {
+    let (v2, v3) = (&v2.metadata, &v3.metadata);
+    let pairs = [
+        ("shape", format!("{:?}", v2.shape()), format!("{:?}", v3.shape())),
+        ("data type", v2.data_type.to_string(), v3.data_type.to_string()),
+        (
+            "chunks",
+            format!("{:?}", v2.grid.largest_chunk_shape()),
+            format!("{:?}", v3.grid.largest_chunk_shape()),
+        ),
+    ];
+    let differing = pairs.into_iter().filter(|(_, v2, v3)| v2 != v3);
+    differing.map(|(what, v2, v3)| format!("{what} {v2} in .zarray, {v3} in zarr.json")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use zkit_report::Severity;
+
+    use crate::testing::{TestStore, v2_array};
+
+    #[test]
+    fn documents_that_disagree_are_an_error_and_twins_a_note() {
+        let v3 = |shape: u64| {
+            format!(
+                r#"{{"zarr_format":3,"node_type":"array","shape":[{shape}],"data_type":"float32","fill_value":0,
+                "chunk_grid":{{"name":"regular","configuration":{{"chunk_shape":[2]}}}},
+                "chunk_key_encoding":{{"name":"v2"}},"codecs":[{{"name":"bytes"}}]}}"#
+            )
+        };
+        let store = TestStore::new()
+            .array("same", &v2_array(&[8], &[2]))
+            .file("same/zarr.json", v3(8).as_bytes())
+            .array("other", &v2_array(&[8], &[2]))
+            .file("other/zarr.json", v3(10).as_bytes());
+        let found: Vec<_> = store
+            .findings("mixed-formats")
+            .into_iter()
+            .filter_map(|finding| Some((finding.array?, finding.severity)))
+            .collect();
+        assert_eq!(found, [("/other".to_owned(), Severity::Error), ("/same".to_owned(), Severity::Info)]);
+    }
+}

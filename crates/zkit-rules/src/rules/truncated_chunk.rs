@@ -1,0 +1,83 @@
+//! `truncated-chunk`: a chunk is shorter or longer than it must be, or does not begin as its codec writes.
+
+use zkit_core::engine::ChunkFault;
+use zkit_report::{ChunkBox, Confidence, Severity};
+
+use super::shared::report_faults;
+use crate::depth::Depth;
+use crate::finder::Finder;
+use crate::observe::StoreObservation;
+use crate::rule::{Check, Rule};
+
+pub(crate) const RULE: Rule = Rule {
+    id: "truncated-chunk",
+    severity: Severity::Error,
+    confidence: Confidence::High,
+    depth: Depth::Listing,
+    summary: "a chunk is shorter or longer than it must be, or does not begin as its codec writes",
+    explanation: "\
+A write that ended early, a copy that was cut, a chunk of another array: what is stored is no whole frame of
+the array's codec, or decodes to another size. Readers fail on it, or return garbage.
+
+On disk: a raw chunk of another length than its elements take (seen in the listing); a blosc header whose
+sizes disagree with the object or the chunk; a zstd frame that goes on behind the end; a gzip stream whose
+last bytes say another length; a stream without its magic bytes (seen in the headers).
+
+Legitimate: bytes behind the end of a frame are ignored by readers, and some writers pad: that is a note.
+
+What to do: write these chunks again, or copy them again from the source.",
+    check: Check::Store(check),
+};
+
+fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
+    let remedy = "write these chunks again, or copy them again";
+    report_faults(store, finder, ChunkFault::Truncated, ("is cut off", remedy), |_, _| {});
+    report_faults(store, finder, ChunkFault::WrongSize, ("has the wrong size", remedy), |_, _| {});
+    report_faults(store, finder, ChunkFault::NoFrame, ("is none of its codec", remedy), |_, _| {});
+    for dataset in store.n5.iter().filter(|dataset| dataset.faulty_count > 0) {
+        let (index, why) = &dataset.faulty[0];
+        let key = index.iter().map(u64::to_string).collect::<Vec<_>>().join("/");
+        let boxes = dataset.faulty.iter().take(crate::boxes::BOXES_MOST);
+        finder
+            .array(
+                &dataset.path,
+                format!(
+                    "{} of {} blocks are no whole ones; the first, `{key}`: {why}",
+                    dataset.faulty_count, dataset.blocks
+                ),
+            )
+            .evidence("chunk_count", dataset.faulty_count)
+            .chunks(boxes.map(|(index, _)| ChunkBox { first: index.clone(), last: index.clone() }).collect())
+            .remedy(remedy);
+    }
+    let padded = ("is followed by more bytes", "none is needed: readers ignore what follows");
+    report_faults(store, finder, ChunkFault::Trailing, padded, |_, draft| {
+        draft.severity(Severity::Info);
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use zkit_report::Severity;
+
+    use crate::testing::{TestStore, v2_array};
+
+    #[test]
+    fn short_chunks_are_errors_and_padded_ones_notes() {
+        let store = TestStore::new().array("a", &v2_array(&[8], &[2]));
+        let store = store.file("a/0", &[0; 8]).file("a/1", &[0; 5]).file("a/3", &[0; 9]);
+        let found: Vec<_> = store
+            .findings("truncated-chunk")
+            .into_iter()
+            .map(|finding| (finding.severity, finding.chunks.unwrap()[0].first[0]))
+            .collect();
+        assert_eq!(found, [(Severity::Error, 1), (Severity::Info, 3)]);
+    }
+
+    #[test]
+    fn a_frame_that_decodes_to_another_size_is_an_error() {
+        let metadata = v2_array(&[8], &[2]).replace("\"compressor\":null", "\"compressor\":{\"id\":\"lz4\"}");
+        let store = TestStore::new().array("a", &metadata).file("a/0", &[9, 0, 0, 0, 1, 2]);
+        assert!(store.findings("truncated-chunk")[0].message.contains("9 decoded bytes, expected 8"));
+    }
+}

@@ -1,0 +1,65 @@
+//! `unreadable`: something is there and could not be read.
+
+use zkit_core::engine::ChunkFault;
+use zkit_report::{Confidence, Severity};
+
+use super::shared::{report_defects, report_faults, report_keys};
+use crate::depth::Depth;
+use crate::finder::Finder;
+use crate::observe::StoreObservation;
+use crate::rule::{Check, Rule};
+
+pub(crate) const RULE: Rule = Rule {
+    id: "unreadable",
+    severity: Severity::Error,
+    confidence: Confidence::High,
+    depth: Depth::Metadata,
+    summary: "something is there and could not be read",
+    explanation: "\
+An input error, a refused permission, a time-out, too many requests, a FIFO where a file is expected:
+whatever it is, it was not seen. It is never taken for missing, and the audit is not complete.
+
+On disk: files with permissions that let nobody read them; devices and sockets; directories that cannot be
+listed; a dead mount.
+
+Legitimate: none.
+
+What to do: restore permissions (chmod -R a+rX), remount, raise --timeout; then audit again.",
+    check: Check::Store(check),
+};
+
+fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
+    let remedy = "restore access to it (chmod -R a+rX, a mount, credentials), then audit again";
+    report_defects(store, finder, "unreadable", remedy);
+    report_faults(store, finder, ChunkFault::Unreadable, ("could not be read", remedy), |_, _| {});
+    report_faults(store, finder, ChunkFault::Special, ("is no file", remedy), |_, _| {});
+    report_faults(store, finder, ChunkFault::Locked, ("is locked away", remedy), |_, _| {});
+    for array in &store.arrays {
+        let Some(listing) = array.survey.as_ref().and_then(|survey| survey.listing.as_ref()) else {
+            continue;
+        };
+        let what = "the permissions of its metadata let nobody read it";
+        report_keys(finder, Some(array.path()), &listing.locked, (what, remedy));
+    }
+    let Some(files) = &store.files else { return };
+    report_keys(finder, None, &files.locked, ("the permissions of metadata let nobody read it", remedy));
+    if let Some(why) = &files.unlisted {
+        finder.store(format!("the store could not be listed whole: {why}")).remedy(remedy);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{TestStore, v2_array};
+
+    #[test]
+    fn permissions_that_let_nobody_read_are_seen_even_by_a_superuser() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let store = TestStore::new().array("a", &v2_array(&[8], &[2])).file("a/1", &[0; 8]);
+        let locked = std::fs::Permissions::from_mode(0o000);
+        std::fs::set_permissions(store.path().join("a/1"), locked.clone()).unwrap();
+        assert_eq!(store.findings("unreadable")[0].chunks.as_ref().unwrap()[0].first, [1]);
+        std::fs::set_permissions(store.path().join("a/.zarray"), locked).unwrap();
+        assert!(store.findings("unreadable").iter().any(|finding| finding.array.as_deref() == Some("/a")));
+    }
+}

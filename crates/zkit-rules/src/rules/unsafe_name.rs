@@ -1,0 +1,74 @@
+//! `unsafe-name`: the name of a node or key leads out of the store, or cannot be a file everywhere.
+
+use std::collections::HashMap;
+use zkit_report::{Confidence, Severity};
+
+use super::shared::report_defects;
+use crate::depth::Depth;
+use crate::finder::Finder;
+use crate::observe::StoreObservation;
+use crate::rule::{Check, Rule};
+
+pub(crate) const RULE: Rule = Rule {
+    id: "unsafe-name",
+    severity: Severity::Error,
+    confidence: Confidence::High,
+    depth: Depth::Metadata,
+    summary: "the name of a node or key leads out of the store, or cannot be a file everywhere",
+    explanation: "\
+A name is empty, holds `..`, a NUL or a control character, or two names differ in case alone: a reader that
+joins it to a path reads or writes elsewhere, and a copy on another file system loses one of the two.
+
+On disk: such keys in .zmetadata or in zarr.json's consolidated metadata, or such directories.
+
+Legitimate: blanks, dots inside names and letters of any script are fine.
+
+What to do: rename the node, and consolidate again. Do not copy the store with tools that follow such names.",
+    check: Check::Store(check),
+};
+
+fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
+    report_defects(store, finder, "unsafe-name", "rename the node, then consolidate the metadata again");
+    let mut folded: HashMap<String, &str> = HashMap::new();
+    for array in &store.arrays {
+        let path = array.path();
+        if path.chars().any(char::is_control) {
+            finder
+                .array(path, "its name holds control characters")
+                .remedy("rename the node, then consolidate the metadata again");
+        }
+        if let Some(other) = folded.insert(path.to_lowercase(), path) {
+            finder
+                .array(
+                    path,
+                    format!("its name and `{other}` differ in case alone: some file systems keep only one"),
+                )
+                .severity(Severity::Warning)
+                .remedy("rename one of the two");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{TestStore, v2_array};
+
+    #[test]
+    fn a_name_that_leads_out_is_found_in_consolidated_metadata() {
+        let consolidated = format!(
+            r#"{{"zarr_consolidated_format":1,"metadata":{{".zgroup":{{"zarr_format":2}},"../../etc/.zarray":{}}}}}"#,
+            v2_array(&[4], &[2])
+        );
+        let found = TestStore::new().file(".zmetadata", consolidated.as_bytes()).findings("unsafe-name");
+        assert_eq!(found.len(), 1);
+    }
+
+    #[test]
+    fn names_that_differ_in_case_alone_collide_on_some_disks() {
+        let array = v2_array(&[4], &[2]);
+        let store = TestStore::new().array("T", &array).array("t", &array).array("u", &array);
+        let found = store.findings("unsafe-name");
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].array.as_deref(), Some("/t"));
+    }
+}

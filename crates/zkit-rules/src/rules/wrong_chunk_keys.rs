@@ -1,0 +1,95 @@
+//! `wrong-chunk-keys`: chunks lie under keys that the metadata does not promise.
+
+use zkit_core::metadata::ChunkKeys;
+use zkit_report::{Confidence, Severity};
+
+use crate::depth::Depth;
+use crate::finder::Finder;
+use crate::observe::StoreObservation;
+use crate::rule::{Check, Rule};
+
+pub(crate) const RULE: Rule = Rule {
+    id: "wrong-chunk-keys",
+    severity: Severity::Error,
+    confidence: Confidence::High,
+    depth: Depth::Listing,
+    summary: "chunks lie under keys that the metadata does not promise",
+    explanation: "\
+The metadata says how chunk indices become keys, and the chunks lie under others: dots for slashes, a level
+`c/` that an uploader flattened away. Readers look under the promised keys, find nothing, and return fill
+values.
+
+On disk: `0.0` where `0/0` or `c/0/0` is promised, and the other way round.
+
+Legitimate: left-overs of another encoding beside a full set of right keys; that is a warning. v2 metadata
+beside it may promise just these keys: then see `mixed-formats`.
+
+What to do: correct dimension_separator or chunk_key_encoding in the metadata (and consolidate again), or
+rename the chunks.",
+    check: Check::Store(check),
+};
+
+fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
+    for array in &store.arrays {
+        let Some(listing) = array.survey.as_ref().and_then(|survey| survey.listing.as_ref()) else {
+            continue;
+        };
+        let metadata = &array.node.metadata;
+        // v2 metadata beside it may promise these very keys
+        let promised = store.v2_twins.iter().any(|twin| {
+            twin.path == array.path()
+                && listing.misplaced_as.as_ref().is_some_and(|keys| *keys == twin.metadata.chunk_keys)
+        });
+        if listing.misplaced.count == 0 || promised {
+            continue;
+        }
+        let mut expected = String::new();
+        metadata.chunk_keys.push_key(&vec![0; metadata.grid.rank()], &mut expected);
+        let used = listing.misplaced_as.as_ref().map_or("another", in_words);
+        let severity = if listing.stored.is_empty() { Severity::Error } else { Severity::Warning };
+        finder
+            .array(
+                array.path(),
+                format!(
+                    "{} chunks lie under keys of {used}, such as {}; the metadata promises keys like `{expected}`, of which {} are there",
+                    listing.misplaced.count,
+                    listing.misplaced.in_words(),
+                    listing.stored.len()
+                ),
+            )
+            .severity(severity)
+            .evidence("count", listing.misplaced.count)
+            .evidence("examples", listing.misplaced.examples.clone())
+            .evidence("expected", expected)
+            .remedy("correct the key encoding in the metadata, or rename the chunks");
+    }
+}
+
+fn in_words(keys: &ChunkKeys) -> &'static str {
+    match keys {
+        ChunkKeys::Default('/') => "v3's encoding (c/0/0)",
+        ChunkKeys::Default(_) => "v3's encoding with dots (c.0.0)",
+        ChunkKeys::V2('.') => "v2's encoding (0.0)",
+        ChunkKeys::V2(_) => "v2's encoding with slashes (0/0)",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zkit_report::Severity;
+
+    use crate::testing::{TestStore, v2_array};
+
+    #[test]
+    fn dots_for_slashes_are_an_error_where_nothing_else_is_there() {
+        let slashes =
+            v2_array(&[4, 4], &[2, 2]).replace("\"order\"", "\"dimension_separator\":\"/\",\"order\"");
+        let store = TestStore::new().array("a", &slashes).file("a/0.0", &[0; 16]).file("a/0.1", &[0; 16]);
+        let found = store.findings("wrong-chunk-keys");
+        assert_eq!((found.len(), found[0].severity), (1, Severity::Error));
+        assert!(
+            store.findings("metadata-only-array").is_empty() && store.findings("foreign-file").is_empty()
+        );
+        assert_eq!(store.file("a/0/0", &[0; 16]).findings("wrong-chunk-keys")[0].severity, Severity::Warning);
+    }
+}

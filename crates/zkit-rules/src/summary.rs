@@ -1,0 +1,155 @@
+//! What is kept of a store when the next one is looked at: little, and enough to compare the stores of a cache.
+
+use std::collections::BTreeMap;
+
+use zkit_core::hierarchy::StoreKind;
+use zkit_core::metadata::{Json, ZarrFormat};
+
+use crate::depth::Depth;
+use crate::ids::IdColumn;
+use crate::observe::{ArrayObservation, StoreObservation};
+
+/// One store of a cache, after its own rules ran.
+#[derive(Debug, Clone)]
+pub struct StoreSummary {
+    /// Where it is, without secrets.
+    pub url: String,
+    /// What kind of store it is.
+    pub kind: StoreKind,
+    /// The Zarr formats of its nodes, sorted.
+    pub formats: Vec<ZarrFormat>,
+    /// How closely it was looked at.
+    pub depth: Depth,
+    /// Its arrays, sorted by path.
+    pub arrays: Vec<ArraySummary>,
+    /// Stored bytes of all chunks; `None` where they were not listed.
+    pub bytes_stored: Option<u64>,
+    /// Decoded bytes that the metadata promises, of arrays whose elements have a fixed size.
+    pub bytes_decoded: u64,
+    /// Its ids, to be compared with those of other stores; none below [`Depth::Sample`].
+    pub ids: Vec<IdColumn>,
+}
+
+/// One array of a [`StoreSummary`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct ArraySummary {
+    /// Its path, starting with `/`.
+    pub path: String,
+    /// Its shape.
+    pub shape: Vec<u64>,
+    /// Its data type, as the output contract writes it.
+    pub data_type: String,
+    /// Its dimension names, `None` where it has none.
+    pub dimension_names: Option<Vec<Option<String>>>,
+    /// The shape of its smallest unit that decodes alone.
+    pub chunk_shape: Vec<u64>,
+    /// Its codecs, readable.
+    pub codecs: Vec<String>,
+    /// Its attributes: a hash of each value, which is the same for equal values whatever their order.
+    pub attributes: BTreeMap<String, u64>,
+    /// Stored chunks (shards where sharded) and all chunks; `None` where they were not listed.
+    pub chunks: Option<(u64, u64)>,
+    /// Stored bytes; `None` where they were not listed.
+    pub bytes_stored: Option<u64>,
+    /// Decoded bytes that the metadata promises; 0 where elements have no fixed size.
+    pub decoded_bytes: u64,
+    /// Whether it is a coordinate.
+    pub is_coordinate: bool,
+}
+
+impl StoreSummary {
+    /// Returns what is kept of a store.
+    pub fn of(store: &StoreObservation<'_>) -> Self {
+        let coordinates = store.coordinate_paths();
+        let arrays: Vec<ArraySummary> = store
+            .arrays
+            .iter()
+            .map(|array| ArraySummary::of(array, coordinates.contains(array.path())))
+            .collect();
+        let listed = store.depth > Depth::Metadata && store.hierarchy.store.is_some();
+        let decoded = store.arrays.iter().filter_map(|array| array.node.metadata.decoded_bytes());
+        Self {
+            url: store.hierarchy.url.clone(),
+            kind: store.hierarchy.kind,
+            formats: store.hierarchy.formats(),
+            depth: store.depth,
+            bytes_stored: listed
+                .then(|| arrays.iter().filter_map(|array| array.bytes_stored).fold(0, u64::saturating_add)),
+            bytes_decoded: decoded.fold(0, u64::saturating_add),
+            arrays,
+            ids: IdColumn::of(store),
+        }
+    }
+
+    /// Returns the array at `path`.
+    pub fn array(&self, path: &str) -> Option<&ArraySummary> {
+        let found = self.arrays.binary_search_by(|array| array.path.as_str().cmp(path)).ok()?;
+        self.arrays.get(found)
+    }
+
+    /// Returns the last part of its URL.
+    pub fn name(&self) -> &str {
+        let url = self.url.trim_end_matches('/');
+        url.rsplit('/').next().unwrap_or(url)
+    }
+}
+
+impl ArraySummary {
+    fn of(array: &ArrayObservation<'_>, is_coordinate: bool) -> Self {
+        let metadata = &array.node.metadata;
+        let listing = array.survey.as_ref().and_then(|survey| survey.listing.as_ref());
+        Self {
+            path: array.path().to_owned(),
+            shape: metadata.shape().to_vec(),
+            data_type: metadata.data_type.to_string(),
+            dimension_names: metadata.dimension_names.clone(),
+            chunk_shape: metadata.chunk_shape(),
+            codecs: metadata.codecs.iter().map(ToString::to_string).collect(),
+            attributes: metadata
+                .attributes
+                .iter()
+                .map(|(key, value)| (key.to_owned(), hash(value)))
+                .collect(),
+            chunks: array.occupancy().map(|(total, stored)| (stored, total)),
+            bytes_stored: listing.map(|listing| listing.bytes_stored),
+            decoded_bytes: metadata.decoded_bytes().unwrap_or(0),
+            is_coordinate,
+        }
+    }
+}
+
+/// Returns a hash of a JSON value; objects hash the same whatever the order of their keys.
+pub(crate) fn hash(value: &Json) -> u64 {
+    use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+    let mut hasher = DefaultHasher::new();
+    match value {
+        Json::Object(object) => {
+            let sum = object.iter().fold(0u64, |sum, (key, value)| {
+                let mut entry = DefaultHasher::new();
+                (key, hash(value)).hash(&mut entry);
+                sum.wrapping_add(entry.finish())
+            });
+            ("object", sum).hash(&mut hasher);
+        }
+        Json::Array(values) => {
+            values.iter().for_each(|value| hash(value).hash(&mut hasher));
+            values.len().hash(&mut hasher);
+        }
+        other => other.to_string().hash(&mut hasher),
+    }
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_order_of_keys_does_not_matter_and_all_else_does() {
+        let hash_of = |text: &str| hash(&Json::parse(text.as_bytes()).unwrap());
+        assert_eq!(hash_of(r#"{"a": 1, "b": [2, 3]}"#), hash_of(r#"{"b": [2, 3], "a": 1}"#));
+        for other in [r#"{"a": 1, "b": [3, 2]}"#, r#"{"a": "1", "b": [2, 3]}"#, r#"{"a": 1}"#, "null"] {
+            assert_ne!(hash_of(r#"{"a": 1, "b": [2, 3]}"#), hash_of(other), "{other}");
+        }
+    }
+}
