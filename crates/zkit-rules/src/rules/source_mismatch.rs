@@ -32,7 +32,8 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
     for array in &store.arrays {
         let path = array.path();
         let metadata = &array.node.metadata;
-        let Some(original) = source.array(path).map(|original| &original.metadata) else {
+        let found = source.arrays.binary_search_by(|array| array.path.as_str().cmp(path));
+        let Some(original) = found.ok().map(|at| &source.arrays[at].metadata) else {
             finder
                 .array(path, format!("the source {} has no such array", source.url))
                 .severity(Severity::Warning)
