@@ -4,19 +4,17 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use zkit_core::cancel::Cancel;
-use zkit_core::engine::{
-    Closeness, Resources, Sample, ScanTarget, scan_values, survey_references, survey_store,
-};
+use zkit_core::engine::{Closeness, Resources, Sample, survey_references, survey_store};
 use zkit_core::error::{Error, ErrorKind, Result};
 use zkit_core::event::Observer;
-use zkit_core::hierarchy::{ArrayNode, Container, Hierarchy, Repository, StoreKind};
+use zkit_core::hierarchy::{ArrayNode, Container, Hierarchy, Repository, StoreKind, read_n5};
 use zkit_core::location::StoreUrl;
 use zkit_core::store::{Store, StoreOptions};
 use zkit_rules::Depth;
 use zkit_rules::observe::StoreObservation;
 use zkit_rules::policy::Policy;
 
-use crate::{coordinates, follow};
+use crate::{coordinates, follow, values};
 
 /// What holds for all stores of a run.
 pub(crate) struct Run<'a> {
@@ -81,6 +79,9 @@ pub(crate) fn observe<'a>(
     if hierarchy.kind == StoreKind::Icechunk && run.depth >= Depth::Listing {
         observed.repository = Some(Repository::read(&Store::open(url, &run.options)?)?);
     }
+    if hierarchy.kind == StoreKind::N5 && run.depth >= Depth::Headers {
+        observed.n5 = read_n5(&Store::open(url, &run.options)?)?;
+    }
     let Some(store) = &hierarchy.store else { return Ok(observed) };
     look_beside(&mut observed, store, run)?;
     let closeness = match run.depth {
@@ -96,7 +97,7 @@ pub(crate) fn observe<'a>(
     observed.files = Some(seen.files);
     if run.depth >= Depth::Sample {
         coordinates::read(&mut observed, run)?;
-        scan(&mut observed, store, run)?;
+        values::scan(&mut observed, run)?;
     }
     Ok(observed)
 }
@@ -133,33 +134,12 @@ fn look_at_references(
     Ok(())
 }
 
-/// Decodes chunks and scans what they hold.
-fn scan(observed: &mut StoreObservation<'_>, store: &Store, run: &Run<'_>) -> Result<()> {
-    let sample = if run.depth == Depth::Full { Sample::Full } else { run.sample.0 };
-    let targets: Vec<ScanTarget<'_>> = observed
-        .arrays
-        .iter()
-        .map(|array| ScanTarget {
-            array: array.node,
-            listing: array.survey.as_ref().and_then(|survey| survey.listing.as_ref()),
-        })
-        .collect();
-    let seed = (sample, run.sample.1);
-    let values = scan_values(store, &targets, seed, run.resources, run.observer, run.cancel)?;
-    for (array, values) in observed.arrays.iter_mut().zip(values) {
-        array.values = Some(values);
-    }
-    Ok(())
-}
-
 /// Returns whether everything that the depth asks for could be read.
 pub(crate) fn is_complete(observed: &StoreObservation<'_>) -> bool {
-    let unread = |array: &zkit_rules::observe::ArrayObservation<'_>| {
-        array.survey.as_ref().is_some_and(|survey| survey.unreadable)
-            || array.values.as_ref().is_some_and(|values| !values.unreadable.is_empty())
-    };
+    let surveys = || observed.arrays.iter().filter_map(|array| array.survey.as_ref());
     !observed.hierarchy.unreadable
-        && !observed.arrays.iter().any(unread)
+        && !surveys().any(|survey| survey.unreadable)
+        && values::is_complete(observed)
         && observed.files.as_ref().is_none_or(|files| files.unlisted.is_none())
         && observed.repository.as_ref().is_none_or(|repository| repository.unread.is_none())
 }

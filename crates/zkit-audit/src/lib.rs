@@ -12,6 +12,7 @@ mod gather;
 mod report;
 mod settings;
 mod targets;
+mod values;
 
 use std::time::SystemTime;
 
@@ -44,6 +45,7 @@ impl Command for Audit {
         if let Some(name) = &args.explain {
             return explain(name, shell);
         }
+        let files = args.reports.open()?;
         shell.stop_after(args.resources.deadline);
         shell.watch_stalls(args.stores.stall_timeout);
         if let Some(jobs) = args.resources.jobs {
@@ -56,6 +58,7 @@ impl Command for Audit {
         if let Some(path) = &args.write_baseline {
             baseline::write(path, &report.findings)?;
         }
+        files.write(&report)?;
         shell.emit_report(&report)?;
         let fails = report.findings.iter().any(|finding| report.fails(finding));
         let exit = if fails && args.write_baseline.is_none() { Exit::Findings } else { Exit::Done };
@@ -183,6 +186,7 @@ impl Auditor<'_> {
         let summary = StoreSummary::of(&observed);
         let complete = gather::is_complete(&observed);
         report::add_store(report, &observed, &summary, findings, complete);
+        values::add_to_report(report, &observed);
         Ok(summary)
     }
 

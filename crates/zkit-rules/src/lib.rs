@@ -15,6 +15,7 @@ mod depth;
 mod finder;
 pub mod ids;
 pub mod observe;
+pub mod packing;
 pub mod policy;
 mod registry;
 mod rule;
@@ -22,6 +23,7 @@ mod rules;
 pub mod summary;
 #[cfg(test)]
 mod testing;
+mod values;
 pub mod words;
 
 pub use depth::Depth;

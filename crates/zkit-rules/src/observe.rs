@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::SystemTime;
 
 use zkit_core::engine::{ArraySurvey, ArrayValues, ChunkFault, FaultyChunks, StoreFiles};
-use zkit_core::hierarchy::{ArrayNode, Hierarchy, References, Repository};
+use zkit_core::hierarchy::{ArrayNode, Hierarchy, N5Dataset, References, Repository};
 use zkit_core::metadata::{Defect, Json};
 
 use crate::coordinates::{CoordinateObservation, UnreadCoordinate};
@@ -33,6 +33,8 @@ pub struct StoreObservation<'a> {
     pub references: Option<References>,
     /// What is wrong with the objects of an Icechunk repository, if it is one.
     pub repository: Option<Repository>,
+    /// What was seen of the blocks of an N5 container, if it is one.
+    pub n5: Vec<N5Dataset>,
     /// How closely it was looked at; what a shallower depth would have seen is there.
     pub depth: Depth,
     /// What the owner says.
@@ -92,6 +94,7 @@ impl<'a> StoreObservation<'a> {
             source: None,
             references: None,
             repository: None,
+            n5: Vec::new(),
             depth: Depth::Metadata,
             policy,
             now,

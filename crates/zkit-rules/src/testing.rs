@@ -4,13 +4,15 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use zkit_core::cancel::Cancel;
-use zkit_core::engine::{Closeness, survey_references, survey_store};
+use zkit_core::engine::{
+    Closeness, Resources, Sample, ScanTarget, scan_values, survey_references, survey_store,
+};
 use zkit_core::event::{Observer, Silent};
 use zkit_core::hierarchy::{ArrayNode, Hierarchy, Reach, Repository, TargetFound};
 use zkit_core::location::StoreUrl;
 use zkit_core::read::ReadContext;
 use zkit_core::select::read_coordinate;
-use zkit_core::store::StoreOptions;
+use zkit_core::store::{Store, StoreOptions};
 use zkit_report::Finding;
 
 use crate::coordinates::{CoordinateObservation, is_worth_reading};
@@ -202,8 +204,25 @@ fn observe<'a>(hierarchy: &'a Hierarchy, policy: &'a Policy) -> StoreObservation
         }
         observed.files = Some(seen.files);
         observed.coordinates = coordinates(hierarchy, policy);
+        scan(store, &mut observed);
     }
     observed
+}
+
+/// Scans all values.
+fn scan(store: &Store, observed: &mut StoreObservation<'_>) {
+    let listed: Vec<_> = observed
+        .arrays
+        .iter()
+        .map(|array| (array.node, array.survey.as_ref().and_then(|survey| survey.listing.as_ref())))
+        .collect();
+    let targets: Vec<_> = listed.into_iter().map(|(array, listing)| ScanTarget { array, listing }).collect();
+    let resources = Resources { memory_bytes: 64 << 20, jobs: 1 };
+    let run: (&dyn Observer, &Cancel) = (&Silent::default(), &Cancel::default());
+    let values = scan_values(store, &targets, (Sample::Full, 0), resources, run.0, run.1).unwrap();
+    for (array, values) in observed.arrays.iter_mut().zip(values) {
+        array.values = Some(values);
+    }
 }
 
 fn coordinates(hierarchy: &Hierarchy, policy: &Policy) -> Vec<CoordinateObservation> {

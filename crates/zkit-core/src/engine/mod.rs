@@ -33,7 +33,7 @@ pub use journal::{
 pub use lanes::Resources;
 pub use rows::{RowDigests, digest_rows};
 pub use scan::{
-    ArrayValues, BadUnit, BadUnits, Coverage, NanProfile, Sample, ScanTarget, UnitFacts, UnitGrid,
+    ArrayValues, BadUnit, BadUnits, Coverage, NanProfile, Sample, ScanTarget, StandIn, UnitFacts, UnitGrid,
     scan_values,
 };
 pub use survey::{

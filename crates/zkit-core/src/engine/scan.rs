@@ -9,12 +9,14 @@ mod profile;
 mod rows;
 mod run;
 mod sample;
+mod stand_in;
 mod unit;
 
 pub use gather::{ArrayValues, BadUnit, BadUnits, Coverage, UnitFacts, UnitGrid};
 pub use profile::NanProfile;
 pub use run::{ScanTarget, scan_values};
 pub use sample::Sample;
+pub use stand_in::StandIn;
 
 #[cfg(test)]
 mod tests;

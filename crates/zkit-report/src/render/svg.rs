@@ -14,10 +14,6 @@ const COLUMNS_MOST: usize = 120;
 const ROWS_MOST: usize = 48;
 const MAP_WIDTH: usize = 520;
 
-/// Where a map begins: room for the names of its axes.
-const MAP_LEFT: usize = 18;
-const MAP_TOP: usize = 16;
-
 /// The most characters of a label in a picture.
 const LABEL_MOST: usize = 60;
 
@@ -25,14 +21,10 @@ const LABEL_MOST: usize = 60;
 pub(crate) struct Map {
     pub(crate) place: String,
     pub(crate) caption: String,
-    pub(crate) rows: String,
-    pub(crate) columns: String,
-    pub(crate) left: usize,
-    pub(crate) top: usize,
+    /// `time 0..15 across, latitude 0..7 down`.
+    pub(crate) axes: String,
     pub(crate) width: usize,
     pub(crate) height: usize,
-    pub(crate) total_width: usize,
-    pub(crate) total_height: usize,
     pub(crate) layers: Vec<Layer>,
     /// Lines between cells; empty where cells are too small for them.
     pub(crate) mesh: String,
@@ -134,14 +126,12 @@ pub(crate) fn map(map: &GridMap, place: String, grid_shape: &[u64]) -> Map {
     Map {
         place,
         caption: caption(grid_shape, stored, bad, total),
-        rows: if down.chunks > 1 { axis_label(down) } else { String::new() },
-        columns: axis_label(across),
-        left: MAP_LEFT,
-        top: MAP_TOP,
+        axes: match down.chunks {
+            0 | 1 => format!("{} across", axis_label(across)),
+            _ => format!("{} across, {} down", axis_label(across), axis_label(down)),
+        },
         width,
         height,
-        total_width: MAP_LEFT + width.max(160) + 2,
-        total_height: MAP_TOP + height.max(24) + 2,
         layers: layers.map(|(class, path)| Layer { class, path }).collect(),
         mesh: mesh(rows.len(), columns.len(), width_of_cell, height_of_cell),
         hatch,
@@ -400,7 +390,7 @@ mod tests {
         let mut grid = GridMap::of_grid(&[5, 2], Some(&[Some("time".into()), Some("y".into())])).unwrap();
         grid.mark_chunk(&[4, 0]);
         let drawn = map(&grid, String::new(), &[5, 2]);
-        assert_eq!((drawn.columns.as_str(), drawn.rows.as_str()), ("time 0..4", "y 0..1"));
+        assert_eq!(drawn.axes, "time 0..4 across, y 0..1 down");
         assert_eq!(drawn.layers[0].path, "M88 0h22v16h-22z");
     }
 

@@ -1,5 +1,6 @@
 //! `metadata-only-array`: an array has metadata and not one chunk, so that all of it reads as fill value.
 
+use zkit_core::metadata::DataType;
 use zkit_report::format;
 use zkit_report::{Confidence, Severity};
 
@@ -56,7 +57,8 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
             .filter(|coordinate| coordinate.path() != path && is_written(coordinate))
             .map(ArrayObservation::name)
             .collect();
-        let sibling = sibling_written(store, array);
+        // flags that are nowhere set are all fill value, and their siblings are not
+        let sibling = sibling_written(store, array).filter(|_| !is_likely_all_fill(array));
         let template =
             !data_written && (0..rank).any(|dimension| is_made_for_appending(store, array, dimension));
         let total = array.occupancy().map_or(0, |(total, _)| total);
@@ -95,6 +97,15 @@ fn is_unwritten(array: &ArrayObservation<'_>) -> bool {
     let Some(survey) = &array.survey else { return false };
     let misplaced = survey.listing.as_ref().is_some_and(|listing| listing.misplaced.count > 0);
     matches!(array.occupancy(), Some((1.., 0))) && !survey.unreadable && !misplaced
+}
+
+/// Returns whether an array of this kind is often fill value all over: booleans and unpacked integers,
+/// whose writers leave out zeros even under a fill value of null.
+fn is_likely_all_fill(array: &ArrayObservation<'_>) -> bool {
+    let metadata = &array.node.metadata;
+    let packed = ["scale_factor", "add_offset"].iter().any(|name| metadata.attributes.get(name).is_some());
+    let discrete = matches!(metadata.data_type, DataType::Bool | DataType::Int(_) | DataType::UInt(_));
+    discrete && !packed
 }
 
 fn is_written(array: &ArrayObservation<'_>) -> bool {

@@ -173,6 +173,28 @@ impl<'a> Prepared<'a> {
         }
     }
 
+    /// Returns the same array, prepared to count `element`, and to take it for missing.
+    pub(super) fn again(&self, element: &[u8]) -> Option<Self> {
+        let mut again = Self::new(self.store, self.array, self.decoded_limit, None).ok()?;
+        let declared = missing_values(&self.array.metadata);
+        let missing: Vec<&[u8]> =
+            std::iter::once(element).chain(declared.iter().map(Vec::as_slice)).collect();
+        let kind = again.scanner.as_ref()?.kind();
+        again.scanner = Some(Scanner::new(kind, Some(element), &missing));
+        again.fill = None;
+        Some(again)
+    }
+
+    /// Returns the position of the stored chunk that holds a chunk of [`Self::unit_grid`].
+    pub(super) fn stored_position(&self, unit: u64) -> u64 {
+        let Some(inner) = &self.inner else { return unit };
+        let grid = &self.array.metadata.grid;
+        let start = inner.chunk_region(&inner.index_at(unit)).start;
+        let index: Vec<u64> =
+            start.iter().enumerate().map(|(d, &at)| grid.chunk_along(d, at).index).collect();
+        grid.position_of(&index).unwrap_or(0)
+    }
+
     /// Returns the bytes that a thread holds decoded at once, as far as metadata tells.
     pub(super) fn decoded_at_once(&self) -> u64 {
         let Some(chain) = &self.chain else { return self.array.metadata.chunk_decoded_bytes().unwrap_or(0) };

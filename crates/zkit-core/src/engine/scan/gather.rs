@@ -4,6 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use super::profile::{NanProfile, Profiles};
+use super::stand_in::StandIn;
 use crate::grid::ChunkSet;
 use crate::kernels::scan::{Scanner, Statistics};
 
@@ -50,6 +51,8 @@ pub struct ArrayValues {
     pub corrupt: BadUnits,
     /// Chunks that could not be read.
     pub unreadable: BadUnits,
+    /// A value that seems to stand for missing ones, and is not declared.
+    pub stand_in: Option<StandIn>,
     /// Why the array was not looked at, or not all of it.
     pub skipped: Option<String>,
 }
@@ -243,6 +246,13 @@ impl Gather {
         found.unreadable.into_iter().for_each(|unit| kept.unreadable.add(unit));
     }
 
+    /// Returns the least and the largest value so far, and what single chunks hold, if that was kept.
+    pub(super) fn extremes(&self) -> Option<([f64; 2], Vec<UnitFacts>)> {
+        let kept = self.kept.lock().ok()?;
+        let (min, max) = (kept.statistics.min?.to_f64(), kept.statistics.max?.to_f64());
+        Some(([min, max], kept.units.clone()?))
+    }
+
     /// Returns what was found, with what is known of the array beside its chunks.
     pub(super) fn finish(self, array: Whole<'_>) -> ArrayValues {
         let kept = self.kept.into_inner().unwrap_or_default();
@@ -277,6 +287,7 @@ impl Gather {
             infinite: kept.infinite,
             corrupt: kept.corrupt,
             unreadable: kept.unreadable,
+            stand_in: array.stand_in,
             skipped: array.skipped.or(kept.skipped),
         }
     }
@@ -291,5 +302,6 @@ pub(super) struct Whole<'a> {
     pub(super) elements_absent: u64,
     pub(super) grid: UnitGrid,
     pub(super) counts: Vec<u64>,
+    pub(super) stand_in: Option<StandIn>,
     pub(super) skipped: Option<String>,
 }

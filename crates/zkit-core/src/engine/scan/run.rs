@@ -11,6 +11,7 @@ use super::chunk::{Prepared, Shared, Source, Thread, elements_of};
 use super::gather::{ArrayValues, FACTS_MOST, Found, Whole};
 use super::profile::PROFILE_BYTES;
 use super::sample::{Sample, Stock, draw, shares};
+use super::stand_in::{self, StandIn};
 use crate::cancel::Cancel;
 use crate::engine::lanes::Resources;
 use crate::engine::survey::Listing;
@@ -69,23 +70,22 @@ pub fn scan_values(
     let prepared: Vec<std::result::Result<Prepared<'_>, String>> =
         targets.iter().map(|target| Prepared::new(store, target.array, memory / 4, sampled)).collect();
     let (profile_bytes, facts_left) = (AtomicI64::new(PROFILE_BYTES), AtomicI64::new(FACTS_MOST));
-    let work = Work {
-        store,
-        targets,
-        prepared: &prepared,
-        sample,
-        seed,
-        shared: Shared { meter, profile_bytes: &profile_bytes },
-        facts_left: &facts_left,
-        cancel,
-    };
+    let shared = Shared { meter, profile_bytes: &profile_bytes };
+    let work =
+        Work { store, targets, prepared: &prepared, sample, seed, shared, facts_left: &facts_left, cancel };
     let jobs = resources.jobs.max(1);
     for (threads, positions) in tiers(targets, &prepared, memory, jobs) {
         work.run(positions, threads, memory);
         cancel.check()?;
     }
     meter.arrays_done.add(targets.len() as u64);
-    Ok(prepared.into_iter().zip(targets).map(|(prepared, target)| finished(prepared, target)).collect())
+    let mut scanned = Vec::with_capacity(targets.len());
+    for (prepared, target) in prepared.into_iter().zip(targets) {
+        cancel.check()?;
+        let stand_in = prepared.as_ref().ok().and_then(|prepared| stand_in::find(prepared, shared));
+        scanned.push(finished(prepared, target, stand_in));
+    }
+    Ok(scanned)
 }
 
 /// Returns which targets are worked on together, and by how many threads: those whose chunks fit the share of a thread by
@@ -268,7 +268,11 @@ fn stock(target: &ScanTarget<'_>) -> Stock {
 }
 
 /// Puts together what is known of one array.
-fn finished(prepared: std::result::Result<Prepared<'_>, String>, target: &ScanTarget<'_>) -> ArrayValues {
+fn finished(
+    prepared: std::result::Result<Prepared<'_>, String>,
+    target: &ScanTarget<'_>,
+    stand_in: Option<StandIn>,
+) -> ArrayValues {
     let grid = &target.array.metadata.grid;
     let elements = product(grid.shape()).unwrap_or(u64::MAX);
     let (chunks_stored, elements_absent) = match target.listing {
@@ -287,6 +291,7 @@ fn finished(prepared: std::result::Result<Prepared<'_>, String>, target: &ScanTa
         elements_absent,
         grid: super::gather::UnitGrid::Stored,
         counts: grid.counts().to_vec(),
+        stand_in,
         skipped: None,
     };
     match prepared {

@@ -168,6 +168,18 @@ fn an_absurd_chunk_is_left_out_with_a_reason() {
 }
 
 #[test]
+fn a_value_that_stands_for_missing_ones_is_counted() {
+    let values = |ocean: f32| (0..40).map(|at| if at < 10 { ocean } else { 280.0 + at as f32 }).collect();
+    let stored = [("0", Some(values(1e20))), ("1", Some(values(285.0)))];
+    let found = values_of(store(&[80], &[40], "0.0", &stored).path()).stand_in.unwrap();
+    assert_eq!((found.count, found.elements), (10, 40));
+    assert_eq!((found.value, found.others.max), (f64::from(1e20_f32), Some(Scalar::Float(319.0))));
+    // a declared one is no number, and so no extreme
+    assert_eq!(values_of(store(&[80], &[40], "1e20", &stored).path()).stand_in, None);
+    assert_eq!(values_of(store(&[80], &[40], "0.0", &stored[1..]).path()).stand_in, None);
+}
+
+#[test]
 fn a_cancelled_scan_says_so() {
     let folder = store(&[4], &[4], "0.0", &[("0", Some(vec![1.0; 4]))]);
     let hierarchy = open(folder.path());
