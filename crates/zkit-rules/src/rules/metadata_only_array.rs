@@ -4,7 +4,6 @@ use zkit_core::metadata::DataType;
 use zkit_report::format;
 use zkit_report::{Confidence, Severity};
 
-use super::shared::{Absence, absence};
 use crate::boxes;
 use crate::depth::Depth;
 use crate::finder::Finder;
@@ -100,12 +99,13 @@ fn is_unwritten(array: &ArrayObservation<'_>) -> bool {
     matches!(array.occupancy(), Some((1.., 0))) && !survey.unreadable && !misplaced
 }
 
-/// Returns whether an array of this kind is often fill value all over: booleans and unpacked integers with a known fill.
+/// Returns whether an array of this kind is often fill value all over: booleans and unpacked integers,
+/// whose writers leave out zeros even under a fill value of null.
 fn is_likely_all_fill(array: &ArrayObservation<'_>) -> bool {
     let metadata = &array.node.metadata;
     let packed = ["scale_factor", "add_offset"].iter().any(|name| metadata.attributes.get(name).is_some());
     let discrete = matches!(metadata.data_type, DataType::Bool | DataType::Int(_) | DataType::UInt(_));
-    discrete && !packed && absence(array) != Absence::Undefined
+    discrete && !packed
 }
 
 fn is_written(array: &ArrayObservation<'_>) -> bool {
