@@ -33,7 +33,10 @@ nan-allowed = true.",
 fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
     for (array, values) in seen_data(store) {
         let statistics = &values.stored;
-        let missing = statistics.missing.saturating_add(statistics.nan) >= statistics.elements;
+        // NaN may be the missing value itself, and is counted twice then
+        let missing = statistics.valid == 0
+            && statistics.infinite() == 0
+            && statistics.missing.saturating_add(statistics.nan) >= statistics.elements;
         let all_missing = missing && statistics.missing > 0;
         if !(all_missing || statistics.is_all_fill()) || statistics.is_all_nan() {
             continue;

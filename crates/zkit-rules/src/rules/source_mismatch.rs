@@ -22,7 +22,7 @@ On disk: the metadata of both stores, array by array, by path.
 Legitimate: a slice has fewer arrays and shorter dimensions than its source; neither is reported. Chunks and codecs may
 differ, and are not compared; `zkit compare` compares values.
 
-What to do: write the store again from the source; zkit compare STORE SOURCE --array NAME compares what they hold.",
+What to do: write the store again from the source; zkit compare STORE SOURCE --include NAME compares what they hold.",
     check: Check::Store(check),
 };
 
