@@ -87,4 +87,12 @@ mod tests {
             .collect();
         assert_eq!(found, [("/missing".into(), Severity::Error), ("/zero".into(), Severity::Info)]);
     }
+
+    #[test]
+    fn nan_that_is_the_fill_value_is_counted_once() {
+        let fill = v2_array(&[4], &[4]).replace("\"fill_value\":0", "\"fill_value\":\"NaN\"");
+        let half = [1.0, f32::NAN, f32::NAN, f32::NAN].map(f32::to_le_bytes).concat();
+        let store = TestStore::new().array("a", &fill).file("a/0", &half);
+        assert!(store.findings("all-fill").is_empty());
+    }
 }

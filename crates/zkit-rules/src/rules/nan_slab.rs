@@ -239,4 +239,11 @@ mod tests {
             assert_eq!((found.len(), found[0].severity), (1, Severity::Info), "{}", found[0].message);
         }
     }
+
+    #[test]
+    fn a_line_of_values_has_no_slabs() {
+        let values = [1.0, f32::NAN, 3.0, 4.0].map(f32::to_le_bytes).concat();
+        let store = TestStore::new().array("a", &v2_array(&[4], &[4])).file("a/0", &values);
+        assert!(store.findings("nan-slab").is_empty());
+    }
 }
