@@ -20,7 +20,8 @@ float32 (or a float32 too large for the float16) it was written as. Means and lo
 
 On disk: as any other float.
 
-Legitimate: infinity as the declared fill or missing value, and open ends of ranges in coordinates and bounds.
+Legitimate: infinity as the declared fill or missing value, and open ends of ranges in coordinates and bounds (a note,
+as it is in arrays without attributes and dimension names, of which nothing says what they are).
 
 What to do: find the step that made them. If they mean something, declare them as `_FillValue`.",
     check: Check::Store(check),
@@ -35,7 +36,11 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
         if infinite == 0 {
             continue;
         }
-        let open_end = coordinates.contains(array.path())
+        // nothing says what the numbers of an array without names and attributes are
+        let metadata = &array.node.metadata;
+        let says_nothing = metadata.attributes.is_empty() && metadata.dimension_names.is_none();
+        let open_end = says_nothing
+            || coordinates.contains(array.path())
             || array.name().contains("bnds")
             || array.name().contains("bounds");
         let message = format!(
@@ -45,9 +50,7 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
             looked_at(values)
         );
         let draft = finder.array(array.path(), message);
-        // an array without named dimensions says nothing of what its values mean
-        let meant = open_end || array.dimension_name(0).is_none();
-        let draft = draft.severity(if meant { Severity::Info } else { Severity::Warning });
+        let draft = draft.severity(if open_end { Severity::Info } else { Severity::Warning });
         let draft = draft
             .evidence("positive", statistics.positive_infinity)
             .evidence("negative", statistics.negative_infinity);
@@ -57,6 +60,8 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
 
 #[cfg(test)]
 mod tests {
+    use zkit_report::Severity;
+
     use crate::testing::{TestStore, v2_array};
 
     #[test]
@@ -65,11 +70,15 @@ mod tests {
         let declared = v2_array(&[4], &[4]).replace("\"fill_value\":0", "\"fill_value\":\"Infinity\"");
         let store = TestStore::new()
             .array("a", &v2_array(&[4], &[4]))
+            .file("a/.zattrs", br#"{"units": "m"}"#)
+            .array("bare", &v2_array(&[4], &[4]))
+            .file("bare/0", &chunk)
             .file("a/0", &chunk)
             .array("b", &declared)
             .file("b/0", &[f32::INFINITY.to_le_bytes(); 4].concat());
         let found = store.findings("infinite");
-        assert_eq!(found.len(), 1, "{found:?}");
+        let severities: Vec<_> = found.iter().map(|finding| finding.severity).collect();
+        assert_eq!(severities, [Severity::Warning, Severity::Info], "{found:?}");
         assert_eq!(found[0].message, "2 of 4 values are infinite in its chunk");
         assert_eq!(found[0].evidence["negative"], 1);
     }

@@ -28,7 +28,7 @@ file could not be read, steps that a rechunk lost. Other steps are not, so that 
 On disk: chunks are there; where a chunk spans several steps, only decoding shows which of them are NaN.
 
 Legitimate: along latitude, longitude, height and the like NaN is where there is no data (land, sea, poles): these
-dimensions are not looked at. The first steps of a running mean or an accumulation are NaN, and variables that exist at
+dimensions are not looked at, and neither are single values of one-dimensional arrays. The first steps of a running mean or an accumulation are NaN, and variables that exist at
 every n-th step only are NaN between: these are notes, and so are arrays most of which is NaN.
 
 What to do: write these steps again. If they are meant to be NaN, say so in zkit.toml: [[audit.variable]] with
@@ -70,19 +70,23 @@ fn is_place(name: &str) -> bool {
 
 fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
     for (array, values) in seen_data(store) {
-        // of a single line of values each element is its own slab
-        let line = array.node.metadata.shape().len() < 2;
-        if line || store.variable(array.path()).nan_allowed || values.stored.is_all_nan() {
+        if store.variable(array.path()).nan_allowed || values.stored.is_all_nan() {
             continue;
         }
         for profile in &values.nan {
             let named = array.dimension_name(profile.dimension);
+            // a single value is no slab
+            let across = array.node.metadata.shape().iter().enumerate();
+            let across = across.filter(|(d, _)| *d != profile.dimension).any(|(_, &length)| length > 1);
             // without names, the first of several dimensions is what steps run along
             let steps = named
                 .map_or(profile.dimension == 0 && array.node.metadata.shape().len() != 2, |name| {
                     !is_place(name)
                 });
-            if steps && let Some(slabs) = slabs_of(profile) {
+            if steps
+                && across
+                && let Some(slabs) = slabs_of(profile)
+            {
                 report(store, (array, values), profile, &slabs, finder);
             }
         }
