@@ -227,7 +227,8 @@ pub(crate) fn line(series: &Series, place: String) -> Line {
         }
         index += length.max(1);
     }
-    let position = values.iter().position(|value| highest > 0.0 && *value == Some(highest));
+    let lowest = values.iter().flatten().copied().fold(f64::INFINITY, f64::min);
+    let position = values.iter().position(|value| highest > lowest && *value == Some(highest));
     let label = |index: usize| {
         let label = series.points.get(index).map(|point| point.label.as_str()).unwrap_or_default();
         words::clipped(&sanitize(label), LABEL_MOST).into_owned()
@@ -235,7 +236,7 @@ pub(crate) fn line(series: &Series, place: String) -> Line {
     let says = |value: Option<f64>| value.map_or_else(|| "not read".into(), |value| in_words(value, highest));
     Line {
         place,
-        caption: line_caption(series, position.map(|at| (in_words(highest, highest), label(at)))),
+        caption: line_caption(series, &in_words(highest, highest), position.map(label)),
         top: in_words(top, highest),
         first: label(0),
         last: label(series.points.len().saturating_sub(1)),
@@ -263,12 +264,13 @@ fn path(points: &[(f64, f64)]) -> Option<String> {
     (!rest.is_empty()).then_some(path)
 }
 
-fn line_caption(series: &Series, highest: Option<(String, String)>) -> String {
+/// Returns what is drawn, and the highest value with its place; that it is the same throughout where it is.
+fn line_caption(series: &Series, highest: &str, place: Option<String>) -> String {
     let name = |text: &str| words::clipped(&sanitize(text), LABEL_MOST).into_owned();
     let what = format!("{} along {}", name(&series.what), name(&series.axis));
-    match highest {
-        Some((value, at)) => format!("{what}; highest: {value} at {at}"),
-        None => format!("{what}; zero throughout"),
+    match place {
+        Some(place) => format!("{what}; highest: {highest} at {place}"),
+        None => format!("{what}; {highest} throughout"),
     }
 }
 
@@ -421,7 +423,10 @@ mod tests {
         assert_eq!(line(&series(&[]), String::new()).stroke, "");
         let odd = line(&series(&[Some(f64::NAN), Some(f64::INFINITY), Some(-1.0), Some(0.0)]), String::new());
         assert_eq!(odd.stroke, "M364.0 120.0L492.0 120.0");
-        assert_eq!(odd.caption, "NaN fraction along time; zero throughout");
+        assert_eq!(odd.caption, "NaN fraction along time; 0 % throughout");
+        let land = line(&series(&[Some(0.43), None, Some(0.43)]), String::new());
+        assert_eq!(land.caption, "NaN fraction along time; 43 % throughout");
+        assert_eq!(land.peak, None);
     }
 
     #[test]
