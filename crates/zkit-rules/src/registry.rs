@@ -6,6 +6,7 @@ use crate::finder::Finder;
 use crate::observe::{CacheObservation, StoreObservation};
 use crate::rule::{Check, Rule};
 use crate::rules;
+use crate::words;
 
 /// Every rule, sorted by id. A new rule is one more line, and a file of the same name in `rules/`.
 pub const RULES: &[&Rule] = &[
@@ -109,6 +110,7 @@ pub fn check_store(store: &StoreObservation<'_>) -> Vec<Finding> {
             findings.extend(finder.into_findings());
         }
     }
+    words::name_places(store, &mut findings);
     findings
 }
 

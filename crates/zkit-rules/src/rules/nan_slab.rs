@@ -159,10 +159,11 @@ fn report(
         .map(|&(first, last)| span_in_words(store, array, dimension, first, last))
         .collect();
     let more = slabs.runs.len().saturating_sub(words.len());
+    let words = words.join(", ");
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let message = format!(
         "everything at {}{more} is NaN: {} of {} along {}, while of a typical other one {:.1} % is{why}",
-        words.join(", "),
+        words,
         format::count(slabs.count),
         format::count(slabs.seen),
         array.dimension_label(dimension),
@@ -172,6 +173,7 @@ fn report(
         slabs.runs.iter().take(RUNS_MOST).map(|&(first, last)| vec![first, last]).collect();
     let draft = finder.array(array.path(), message).severity(severity).confidence(confidence);
     draft
+        .evidence("where", words)
         .evidence("dimension", array.dimension_label(dimension))
         .evidence("indices", runs)
         .evidence("count", slabs.count)
