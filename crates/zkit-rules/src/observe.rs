@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::time::SystemTime;
 
 use zkit_core::engine::{ArraySurvey, ArrayValues, ChunkFault, FaultyChunks, StoreFiles};
-use zkit_core::hierarchy::{ArrayNode, Hierarchy, N5Dataset, References, Repository};
+use zkit_core::engine::{N5Dataset, Repository};
+use zkit_core::hierarchy::{ArrayNode, Hierarchy, References};
 use zkit_core::metadata::{Defect, Json};
 
 use crate::coordinates::{CoordinateObservation, UnreadCoordinate};

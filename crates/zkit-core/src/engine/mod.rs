@@ -38,7 +38,7 @@ pub use scan::{
 };
 pub use survey::{
     ArraySurvey, BloscFrames, ChunkFault, Closeness, FaultyChunks, Frames, InnerAbsence, Keys, Listing,
-    ShardIndexes, SizeTally, StoreFiles, StoreSurvey, StoredChunk, SurveyDepth, Tally, ZstdFrames, survey,
-    survey_references, survey_store,
+    MissingChunks, N5Dataset, Repository, ShardIndexes, SizeTally, StoreFiles, StoreSurvey, StoredChunk,
+    SurveyDepth, Tally, ZstdFrames, read_n5, survey, survey_references, survey_store,
 };
 pub use verify::{Proof, Verified, Verify, verify};
