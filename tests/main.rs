@@ -2,6 +2,7 @@
 //!
 //! One harness, one file a behaviour. What other readers say of zkit's answers is in `tests/python`.
 
+mod audit;
 mod compare;
 mod digest;
 mod fixtures;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use zkit_cli::args::{ResourceArgs, SelectArgs, StoreArgs};
+use zkit_cli::reports::ReportArgs;
 use zkit_core::engine::Sample;
 use zkit_core::location::StoreUrl;
 use zkit_rules::Depth;
@@ -71,6 +72,8 @@ pub struct AuditArgs {
     #[arg(long, value_name = "RULE", conflicts_with = "paths")]
     pub(crate) explain: Option<String>,
 
+    #[command(flatten)]
+    pub(crate) reports: ReportArgs,
     #[command(flatten)]
     pub(crate) arrays: SelectArgs,
     #[command(flatten)]

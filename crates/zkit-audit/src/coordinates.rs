@@ -1,6 +1,7 @@
 //! Reading coordinates, and comparing the rows of ids that stand in more than one place.
 
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use zkit_core::engine::digest_rows;
 use zkit_core::error::{Error, ErrorKind, Result};
@@ -15,11 +16,13 @@ use zkit_rules::summary::StoreSummary;
 
 use crate::gather::Run;
 
-/// One coordinate may take so much; larger ones are named, not read.
-const COORDINATE_BYTES_MOST: u64 = 1 << 30;
-/// At depth `sample`, the rows of so many ids are compared, in so many variables.
+/// One coordinate may take so much while it is read and judged, about four million numbers; larger ones are named, not
+/// read.
+const COORDINATE_BYTES_MOST: u64 = 256 << 20;
+/// At depth `sample`, the rows of so many ids are compared,
 const SAMPLED_IDS: usize = 64;
-const SAMPLED_VARIABLES: usize = 16;
+/// and in each store so much is decoded for that.
+const SAMPLED_BYTES: u64 = 64 << 20;
 
 /// Reads the coordinates of a store into its observation.
 pub(crate) fn read(observed: &mut StoreObservation<'_>, run: &Run<'_>) -> Result<()> {
@@ -67,9 +70,10 @@ pub(crate) fn compare_rows(
             };
             let Ok(hierarchy) = open(store) else { continue };
             let Some(bytes) = &hierarchy.store else { continue };
-            let most = if all { usize::MAX } else { SAMPLED_VARIABLES };
             let arrays: Vec<&ArrayNode> =
-                spread(&column.variables, most).filter_map(|path| hierarchy.array(path)).collect();
+                column.variables.iter().filter_map(|path| hierarchy.array(path)).collect();
+            let most = if all { u64::MAX } else { SAMPLED_BYTES / positions.len().max(1) as u64 };
+            let arrays = affordable(arrays, &column.dimension, most);
             let positions: Vec<u64> = positions.into_iter().collect();
             let digests = digest_rows(
                 bytes,
@@ -92,10 +96,35 @@ pub(crate) fn compare_rows(
     Ok(())
 }
 
-/// Returns at most so many items, evenly spread: the same ones of equal lists.
-fn spread(items: &[String], most: usize) -> impl Iterator<Item = &String> {
-    let step = items.len().div_ceil(most.max(1)).max(1);
-    items.iter().step_by(step)
+/// Returns arrays of which reading one row decodes at most so many bytes together: one at least.
+///
+/// In an order that their paths alone decide, so that the arrays of two stores are mostly the same ones.
+fn affordable<'a>(mut arrays: Vec<&'a ArrayNode>, dimension: &str, most: u64) -> Vec<&'a ArrayNode> {
+    arrays.sort_by_cached_key(|array| {
+        let mut hasher = DefaultHasher::new();
+        array.path.hash(&mut hasher);
+        hasher.finish()
+    });
+    let mut cost = 0u64;
+    let fitting = arrays.iter().take_while(|array| {
+        cost = cost.saturating_add(row_bytes(array, dimension));
+        cost <= most
+    });
+    let count = fitting.count().max(1);
+    arrays.truncate(count);
+    arrays
+}
+
+/// Returns what reading one row decodes: the chunks that it touches.
+fn row_bytes(array: &ArrayNode, dimension: &str) -> u64 {
+    let metadata = &array.metadata;
+    let names = metadata.dimension_names.iter().flatten();
+    let along = names.into_iter().position(|name| name.as_deref() == Some(dimension));
+    let counts = metadata.grid.counts().iter().enumerate();
+    let chunks = counts
+        .filter(|&(at, _)| Some(at) != along)
+        .fold(1u64, |product, (_, &count)| product.saturating_mul(count));
+    metadata.chunk_decoded_bytes().unwrap_or(1 << 16).saturating_mul(chunks)
 }
 
 fn pool(threads: usize) -> Result<rayon::ThreadPool> {

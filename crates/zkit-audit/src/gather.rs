@@ -1,48 +1,89 @@
 //! Observing one store, as closely as was asked for.
 
+use std::path::Path;
 use std::time::SystemTime;
 
 use zkit_core::cancel::Cancel;
-use zkit_core::engine::{Closeness, Resources, Sample, survey_store};
+use zkit_core::engine::{Closeness, Resources, Sample, survey_references, survey_store};
 use zkit_core::error::{Error, ErrorKind, Result};
 use zkit_core::event::Observer;
-use zkit_core::hierarchy::{ArrayNode, Hierarchy};
-use zkit_core::store::Store;
+use zkit_core::hierarchy::{ArrayNode, Container, Hierarchy, Repository, StoreKind, read_n5};
+use zkit_core::location::StoreUrl;
+use zkit_core::store::{Store, StoreOptions};
 use zkit_rules::Depth;
 use zkit_rules::observe::StoreObservation;
 use zkit_rules::policy::Policy;
 
-use crate::{coordinates, values};
+use crate::{coordinates, follow, values};
 
 /// What holds for all stores of a run.
 pub(crate) struct Run<'a> {
     pub(crate) depth: Depth,
-    /// What is decoded at depth `sample`, and the seed that draws it.
+    /// How much is decoded at depth `sample`, and the seed of the draw.
     pub(crate) sample: (Sample, u64),
     pub(crate) resources: Resources,
     pub(crate) policy: &'a Policy,
     pub(crate) now: SystemTime,
+    pub(crate) options: StoreOptions,
+    pub(crate) follow_references: bool,
+    /// The store that all were written from.
+    pub(crate) source: Option<&'a Hierarchy>,
     pub(crate) observer: &'a dyn Observer,
     pub(crate) cancel: &'a Cancel,
+}
+
+/// Opens a store for what it is: zip files are read where they lie.
+pub(crate) fn open(url: &StoreUrl, run: &Run<'_>) -> Result<Hierarchy> {
+    let hierarchy = Hierarchy::open(url, &run.options)?;
+    match (hierarchy.container, hierarchy.kind, url.local_path()) {
+        (Container::Zip, _, Some(path)) => Hierarchy::open_zip_or_damage(path),
+        (_, StoreKind::Unknown, Some(path))
+            if is_named_zip(path) && hierarchy.container == Container::File =>
+        {
+            damaged_zip(hierarchy, path)
+        }
+        (_, StoreKind::KerchunkJson, Some(path)) => {
+            Hierarchy::read_references(path).map(|(hierarchy, _)| hierarchy)
+        }
+        _ => Ok(hierarchy),
+    }
+}
+
+fn is_named_zip(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("zip"))
+}
+
+/// A file that is named like a zip file and begins like none: an empty one says so already.
+fn damaged_zip(hierarchy: Hierarchy, path: &Path) -> Result<Hierarchy> {
+    let told = |rule: &str| hierarchy.defects.iter().any(|defect| defect.rule == rule);
+    if told("empty-store") || told("pointer-file") {
+        Ok(hierarchy)
+    } else {
+        Hierarchy::open_zip_or_damage(path)
+    }
 }
 
 /// Observes a store: of its arrays, those that `nodes` names.
 pub(crate) fn observe<'a>(
     hierarchy: &'a Hierarchy,
+    url: &StoreUrl,
     nodes: &[&'a ArrayNode],
     run: &Run<'a>,
 ) -> Result<StoreObservation<'a>> {
     let mut observed = StoreObservation::of_metadata(hierarchy, nodes, run.policy, run.now);
     observed.depth = run.depth;
+    observed.source = run.source;
+    if let (StoreKind::KerchunkJson, Some(path)) = (hierarchy.kind, url.local_path()) {
+        look_at_references(&mut observed, path, nodes, run)?;
+    }
+    if hierarchy.kind == StoreKind::Icechunk && run.depth >= Depth::Listing {
+        observed.repository = Some(Repository::read(&Store::open(url, &run.options)?)?);
+    }
+    if hierarchy.kind == StoreKind::N5 && run.depth >= Depth::Headers {
+        observed.n5 = read_n5(&Store::open(url, &run.options)?)?;
+    }
     let Some(store) = &hierarchy.store else { return Ok(observed) };
-    // over a network each node costs requests
-    let remote = matches!(store, Store::Remote(_));
-    if !remote || run.depth >= Depth::Headers {
-        observed.nodes = hierarchy.one_by_one()?;
-    }
-    if !remote || run.depth >= Depth::Listing {
-        (observed.v2_twins, observed.v2_twin_defects) = hierarchy.v2_twins()?;
-    }
+    look_beside(&mut observed, store, run)?;
     let closeness = match run.depth {
         Depth::Metadata => return Ok(observed),
         Depth::Listing => Closeness::Listing,
@@ -59,6 +100,48 @@ pub(crate) fn observe<'a>(
         values::scan(&mut observed, run)?;
     }
     Ok(observed)
+}
+
+/// Reads the documents that lie beside those that the hierarchy came from.
+fn look_beside(observed: &mut StoreObservation<'_>, store: &Store, run: &Run<'_>) -> Result<()> {
+    // over a network each node costs requests
+    if !store.is_remote() || run.depth >= Depth::Headers {
+        observed.nodes = observed.hierarchy.one_by_one()?;
+    }
+    if !store.is_remote() || run.depth >= Depth::Listing {
+        (observed.v2_twins, observed.v2_twin_defects) = observed.hierarchy.v2_twins()?;
+    }
+    Ok(())
+}
+
+fn look_at_references(
+    observed: &mut StoreObservation<'_>,
+    path: &Path,
+    nodes: &[&ArrayNode],
+    run: &Run<'_>,
+) -> Result<()> {
+    let (_, mut references) = Hierarchy::read_references(path)?;
+    if run.depth >= Depth::Listing {
+        for (array, survey) in observed.arrays.iter_mut().zip(survey_references(nodes, &references)) {
+            array.survey = Some(survey);
+        }
+        if run.follow_references {
+            let folder = path.parent().unwrap_or(Path::new("."));
+            follow::follow(&mut references, folder, &run.options, run.cancel)?;
+        }
+    }
+    observed.references = Some(references);
+    Ok(())
+}
+
+/// Returns whether everything that the depth asks for could be read.
+pub(crate) fn is_complete(observed: &StoreObservation<'_>) -> bool {
+    let surveys = || observed.arrays.iter().filter_map(|array| array.survey.as_ref());
+    !observed.hierarchy.unreadable
+        && !surveys().any(|survey| survey.unreadable)
+        && values::is_complete(observed)
+        && observed.files.as_ref().is_none_or(|files| files.unlisted.is_none())
+        && observed.repository.as_ref().is_none_or(|repository| repository.unread.is_none())
 }
 
 fn unlistable(error: Error) -> Error {

@@ -1,23 +1,30 @@
 //! `zkit audit`: what is wrong with a store, or with the stores of a cache.
 //!
-//! `gather` observes a store as closely as was asked for, the rules of `zkit-rules` judge it, and `report` says what they
-//! found.
+//! `targets` finds the stores, `gather` observes each as closely as was asked for, the rules of `zkit-rules` judge it,
+//! `settings` and `baseline` say what the owner says of it, and `report` says what was found.
 
 mod args;
+mod baseline;
 mod coordinates;
 mod explain;
+mod follow;
 mod gather;
 mod report;
+mod settings;
+mod targets;
 mod values;
 
 use std::time::SystemTime;
 
+use serde_json::Map;
 use zkit_cli::args::Format;
+use zkit_cli::values::ArrayFilter;
 use zkit_cli::{Command, Exit, Shell};
 use zkit_core::engine::Resources;
+use zkit_core::error::{Error, ErrorKind};
 use zkit_core::hierarchy::{ArrayNode, Hierarchy};
 use zkit_core::location::StoreUrl;
-use zkit_report::Report;
+use zkit_report::{ChunkGrid, Confidence, Finding, Report, Severity};
 use zkit_rules::observe::CacheObservation;
 use zkit_rules::policy::Policy;
 use zkit_rules::summary::StoreSummary;
@@ -36,70 +43,179 @@ impl Command for Audit {
 
     fn run(args: &AuditArgs, shell: &Shell) -> anyhow::Result<Exit> {
         if let Some(name) = &args.explain {
-            let rule = explain::rule(name)?;
-            shell.emit(&explain::document(rule), &explain::value(rule))?;
-            return Ok(Exit::Done);
+            return explain(name, shell);
         }
+        let files = args.reports.open()?;
         shell.stop_after(args.resources.deadline);
         shell.watch_stalls(args.stores.stall_timeout);
         if let Some(jobs) = args.resources.jobs {
             // fails only if the pool exists already, in which case its size stays
             let _ = rayon::ThreadPoolBuilder::new().num_threads(jobs.get()).build_global();
         }
-        let policy = Policy::default();
-        let depth = args.depth.or(policy.depth).unwrap_or(Depth::Sample);
-        let run = gather::Run {
+        let policy = settings::policy(args)?;
+        let known = baseline::Baseline::load(args.baseline.as_deref())?;
+        let report = audit_all(args, &policy, &known, shell)?;
+        if let Some(path) = &args.write_baseline {
+            baseline::write(path, &report.findings)?;
+        }
+        files.write(&report)?;
+        shell.emit_report(&report)?;
+        let fails = report.findings.iter().any(|finding| report.fails(finding));
+        let exit = if fails && args.write_baseline.is_none() { Exit::Findings } else { Exit::Done };
+        Ok(if report.complete { exit } else { exit.worst(Exit::Incomplete) })
+    }
+}
+
+fn explain(name: &str, shell: &Shell) -> anyhow::Result<Exit> {
+    if name == "all" {
+        shell.emit(&explain::list(), &explain::list_value())?;
+    } else {
+        let rule = explain::rule(name)?;
+        shell.emit(&explain::document(rule), &explain::value(rule))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// What one run does with each store.
+struct Auditor<'a> {
+    args: &'a AuditArgs,
+    policy: &'a Policy,
+    known: &'a baseline::Baseline,
+    filter: ArrayFilter,
+    run: gather::Run<'a>,
+}
+
+/// Audits all stores that the arguments name, one after the other, then all of them together.
+fn audit_all(
+    args: &AuditArgs,
+    policy: &Policy,
+    known: &baseline::Baseline,
+    shell: &Shell,
+) -> anyhow::Result<Report> {
+    let options = args.stores.store_options(shell);
+    let depth = policy.depth.unwrap_or(Depth::Sample);
+    let source = args.against.as_ref().map(|url| Hierarchy::open(url, &options)).transpose()?;
+    let auditor = Auditor {
+        args,
+        policy,
+        known,
+        filter: args.arrays.filter(),
+        run: gather::Run {
             depth,
             sample: (args.sample, args.seed),
             resources: Resources {
                 memory_bytes: args.resources.memory_budget().bytes,
                 jobs: args.resources.jobs().get(),
             },
-            policy: &policy,
+            policy,
             now: SystemTime::now(),
+            options,
+            follow_references: args.follow_references,
+            source: source.as_ref(),
             observer: shell.observer(),
             cancel: shell.cancel(),
-        };
-        let mut report = report::begin(&policy, depth);
-        let mut stores = Vec::new();
-        for path in &args.paths {
-            stores.push(audit_store(&path.parse()?, args, shell, &run, &mut report)?);
-        }
-        let options = args.stores.store_options(shell);
-        coordinates::compare_rows(&mut stores, &run, |at| {
-            let url: StoreUrl = args.paths[at].parse()?;
-            Hierarchy::open(&url, &options)
-        })?;
-        let of_cache = if stores.len() > 1 {
-            check_cache(&CacheObservation { url: &args.paths[0], stores: &stores, policy: &policy })
-        } else {
-            Vec::new()
-        };
-        report::finish(&mut report, of_cache);
-        shell.emit_report(&report)?;
-        let fails = report.findings.iter().any(|finding| report.fails(finding));
-        let exit = if fails { Exit::Findings } else { Exit::Done };
-        Ok(if report.complete { exit } else { exit.worst(Exit::Incomplete) })
+        },
+    };
+    let mut urls: Vec<StoreUrl> = Vec::new();
+    for path in &args.paths {
+        urls.extend(targets::stores(path)?);
     }
+    let mut report = report::begin(policy, depth);
+    report.rules.retain(|rule| auditor.runs(rule.id));
+    let (mut summaries, mut opened, mut arrays_taken) = (Vec::new(), Vec::new(), (0, 0));
+    for url in &urls {
+        shell.cancel().check()?;
+        match auditor.audit(url, &mut report, &mut arrays_taken) {
+            Ok(summary) => {
+                summaries.push(summary);
+                opened.push(url);
+            }
+            // with several stores, one that cannot be opened hides no other
+            Err(error)
+                if urls.len() > 1
+                    && error.kind() != ErrorKind::Cancelled
+                    && error.kind() != ErrorKind::Usage =>
+            {
+                auditor.could_not_open(url, &error, &mut report);
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    if let (true, (0, 1..)) =
+        (!args.arrays.include.is_empty() || !args.arrays.exclude.is_empty(), arrays_taken)
+    {
+        let error = Error::new(ErrorKind::Usage, "--include and --exclude leave no array");
+        return Err(error.with_hint("run `zkit inspect` to see the paths of the arrays").into());
+    }
+    coordinates::compare_rows(&mut summaries, &auditor.run, |at| gather::open(opened[at], &auditor.run))?;
+    let cache = CacheObservation { url: &args.paths[0], stores: &summaries, policy };
+    let mut of_cache = check_cache(&cache);
+    report.hidden += auditor.keep(&mut of_cache);
+    report::finish(&mut report, of_cache);
+    Ok(report)
 }
 
-/// Audits one store, adds what was found to the report, and returns what is kept of the store.
-fn audit_store(
-    url: &StoreUrl,
-    args: &AuditArgs,
-    shell: &Shell,
-    run: &gather::Run<'_>,
-    report: &mut Report,
-) -> anyhow::Result<StoreSummary> {
-    let hierarchy = Hierarchy::open(url, &args.stores.store_options(shell))?;
-    let nodes: Vec<&ArrayNode> = args.arrays.take(hierarchy.arrays.iter().collect())?;
-    let observed = gather::observe(&hierarchy, &nodes, run)?;
-    let findings = check_store(&observed);
-    let unreadable =
-        observed.arrays.iter().filter_map(|array| array.survey.as_ref()).any(|survey| survey.unreadable);
-    let summary = StoreSummary::of(&observed);
-    let complete = !hierarchy.unreadable && !unreadable && values::is_complete(&observed);
-    report::add_store(report, &observed, &summary, findings, complete);
-    values::add_to_report(report, &observed);
-    Ok(summary)
+impl Auditor<'_> {
+    /// Returns whether findings of a rule are wanted.
+    fn runs(&self, rule: &str) -> bool {
+        let selected = self.args.select.is_empty() || self.args.select.iter().any(|name| name == rule);
+        selected && !self.policy.ignore.iter().any(|name| name == rule)
+    }
+
+    /// Takes out findings that are not wanted, or known; returns how many of them are known.
+    fn keep(&self, findings: &mut Vec<Finding>) -> u64 {
+        findings.retain(|finding| self.runs(finding.rule));
+        self.known.hide(findings)
+    }
+
+    /// Audits one store, adds what was found to the report, and returns what is kept of the store.
+    fn audit(
+        &self,
+        url: &StoreUrl,
+        report: &mut Report,
+        taken: &mut (usize, usize),
+    ) -> Result<StoreSummary, Error> {
+        let hierarchy = gather::open(url, &self.run)?;
+        let nodes: Vec<&ArrayNode> =
+            hierarchy.arrays.iter().filter(|array| self.filter.takes(&array.path)).collect();
+        taken.0 += nodes.len();
+        taken.1 += hierarchy.arrays.len();
+        let observed = gather::observe(&hierarchy, url, &nodes, &self.run)?;
+        let mut findings = check_store(&observed);
+        report.hidden += self.keep(&mut findings);
+        let summary = StoreSummary::of(&observed);
+        let complete = gather::is_complete(&observed);
+        report::add_store(report, &observed, &summary, findings, complete);
+        values::add_to_report(report, &observed);
+        Ok(summary)
+    }
+
+    /// Adds a store that could not be opened.
+    fn could_not_open(&self, url: &StoreUrl, error: &Error, report: &mut Report) {
+        report.complete = false;
+        let mut findings = vec![Finding {
+            rule: "unreadable",
+            severity: Severity::Error,
+            confidence: Confidence::High,
+            store: url.to_string(),
+            array: None,
+            chunks: None,
+            grid: ChunkGrid::Stored,
+            message: error.one_line(),
+            evidence: Map::new(),
+            remedy: error.hint().map(str::to_owned),
+        }];
+        report.hidden += self.keep(&mut findings);
+        report.findings.extend(findings);
+        report.stores.push(zkit_report::StoreSummary {
+            url: url.to_string(),
+            kind: "unknown".to_owned(),
+            arrays: 0,
+            bytes_stored: None,
+            bytes_decoded: None,
+            depth: self.run.depth.name(),
+            complete: false,
+            not_seen: vec!["anything: it could not be opened".to_owned()],
+        });
+    }
 }

@@ -43,7 +43,8 @@ pub(crate) fn stores(path: &str) -> Result<Vec<StoreUrl>, Error> {
 /// Returns what a pattern matches; an error of kind `Absent` if that is nothing.
 fn expanded(pattern: &str) -> Result<Vec<PathBuf>, Error> {
     let usage = |error: globset::Error| {
-        Error::new(ErrorKind::Usage, format!("could not understand the pattern `{pattern}`")).with_source(error)
+        Error::new(ErrorKind::Usage, format!("could not understand the pattern `{pattern}`"))
+            .with_source(error)
     };
     let glob = GlobBuilder::new(pattern).literal_separator(true).build().map_err(usage)?.compile_matcher();
     // the part without a pattern is where the search begins
@@ -96,7 +97,8 @@ fn search(folder: &Path, depth: usize, entered: &mut usize, found: &mut Vec<Path
         if path.is_dir() {
             if is_store(&path) || (is_named_like_store(&path) && !holds_store(&path)) {
                 found.push(path);
-            } else if !linked && !path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.')) {
+            } else if !linked && !path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'))
+            {
                 search(&path, depth + 1, entered, found);
             }
         } else if is_store_file(&path) {
@@ -185,7 +187,15 @@ mod tests {
         write(root, "cache/notes.json", "{\"a\": 1}");
         write(root, "cache/e.icechunk/snapshots/x", "");
         write(root, "cache/e.icechunk/refs/x", "");
-        assert_eq!(names(root, "cache"), ["air.json", "a.zarr", "c.zarr", "d.zip", "e.icechunk", "old/b.zarr"].map(|name| format!("cache/{name}")).into_iter().collect::<std::collections::BTreeSet<_>>().into_iter().collect::<Vec<_>>());
+        assert_eq!(
+            names(root, "cache"),
+            ["air.json", "a.zarr", "c.zarr", "d.zip", "e.icechunk", "old/b.zarr"]
+                .map(|name| format!("cache/{name}"))
+                .into_iter()
+                .collect::<std::collections::BTreeSet<_>>()
+                .into_iter()
+                .collect::<Vec<_>>()
+        );
         assert_eq!(names(root, "cache/a.zarr"), ["cache/a.zarr"]);
         assert_eq!(names(root, "cache/[ab].zarr"), ["cache/a.zarr"]);
         assert_eq!(names(root, "ca*/**/*.zarr"), ["cache/a.zarr", "cache/c.zarr", "cache/old/b.zarr"]);

@@ -20,6 +20,7 @@ mod output;
 mod panics;
 mod progress;
 mod rates;
+pub mod reports;
 mod run;
 mod shell;
 mod signals;

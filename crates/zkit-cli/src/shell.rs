@@ -11,7 +11,7 @@ use serde::Serialize;
 use zkit_core::cancel::Cancel;
 use zkit_core::error::{Error, ErrorKind};
 use zkit_core::event::Observer;
-use zkit_report::render::{github, html, json, junit, sarif, text};
+use zkit_report::render::{json, text};
 use zkit_report::{Document, Report, format, sanitize};
 
 use crate::args::{Format, GlobalArgs, Verbosity};
@@ -22,6 +22,7 @@ use crate::exit::Exit;
 use crate::logging;
 use crate::output::Output;
 use crate::progress::{Display, Progress};
+use crate::reports::write_report;
 use crate::signals;
 use crate::watchdog;
 
@@ -91,14 +92,7 @@ impl Shell {
     /// [`Format::REPORTS`] as its [`Command::FORMATS`](crate::Command::FORMATS).
     pub fn emit_report(&self, report: &Report) -> anyhow::Result<()> {
         self.progress.stop();
-        self.output.write(|out| match self.format {
-            Format::Text => out.write_all(text::render(&report.document(), &self.style).as_bytes()),
-            Format::Json => json::write(out, report),
-            Format::Junit => junit::write(out, report),
-            Format::Sarif => sarif::write(out, report),
-            Format::Github => github::write(out, report),
-            Format::Html => html::write(out, report),
-        })
+        self.output.write(|out| write_report(out, report, self.format, &self.style))
     }
 
     /// Returns for whom the answer is written.

@@ -147,8 +147,8 @@ fn concerns(defect: &Defect, arrays: &[&ArrayNode], args: &InspectArgs) -> bool 
 
 fn depth_of(hierarchy: &Hierarchy, arrays: usize, args: &InspectArgs) -> Depth {
     let default = match &hierarchy.store {
-        Some(Store::Local(_)) if arrays > HEADERS_ARRAYS_MOST => Depth::Listing,
-        Some(Store::Local(_)) => Depth::Headers,
+        Some(Store::Local(_) | Store::Zip(_)) if arrays > HEADERS_ARRAYS_MOST => Depth::Listing,
+        Some(Store::Local(_) | Store::Zip(_)) => Depth::Headers,
         _ => Depth::Metadata,
     };
     let depth = args.depth.unwrap_or(default);

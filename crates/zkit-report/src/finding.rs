@@ -1,5 +1,7 @@
 //! What is wrong with a store, as data: one finding a rule, an array and a box of chunks.
 
+use std::collections::BTreeMap;
+
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
@@ -107,7 +109,9 @@ pub struct Finding {
     pub grid: ChunkGrid,
     /// What was found and what was expected, in one sentence without a full stop.
     pub message: String,
-    /// The numbers and names that the message rests on.
+    /// The numbers and names that the message rests on. Reports show `coordinates` beside the chunks: an object
+    /// from names of dimensions to a value, or to a list of the first and the last (`{"time": ["2021-03-29",
+    /// "2021-03-31"]}`).
     pub evidence: Map<String, Value>,
     /// What to do, if there is something: a command line, or a sentence in the imperative.
     pub remedy: Option<String>,
@@ -117,7 +121,8 @@ impl Finding {
     /// Returns what tells this finding from others, the same in every run: 32 hexadecimal digits of a digest
     /// over rule, store, array, grid and chunks.
     ///
-    /// Messages and evidence are no part of it: numbers in them change from run to run.
+    /// Messages and evidence are no part of it: numbers in them change from run to run. Several findings of one
+    /// rule about one place have the same; [`fingerprints`] numbers them.
     pub fn fingerprint(&self) -> String {
         let mut digest = Sha256::new();
         // lengths in front, so that no two lists of texts give the same bytes
@@ -133,6 +138,18 @@ impl Finding {
         }
         digest.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
     }
+}
+
+/// Returns the fingerprint of each finding, one that came before with its number behind it: `9f..1e`, `9f..1e:2`.
+pub fn fingerprints<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> Vec<String> {
+    let mut seen: BTreeMap<String, u64> = BTreeMap::new();
+    let numbered = |finding: &Finding| {
+        let fingerprint = finding.fingerprint();
+        let times = seen.entry(fingerprint.clone()).or_default();
+        *times += 1;
+        if *times == 1 { fingerprint } else { format!("{fingerprint}:{times}") }
+    };
+    findings.into_iter().map(numbered).collect()
 }
 
 /// How many findings there are of each severity.
@@ -178,6 +195,7 @@ impl FindingCounts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::samples;
 
     #[test]
     fn a_finding_is_written_as_the_contract_says() {
@@ -199,5 +217,38 @@ mod tests {
         assert_eq!(written["chunks"], serde_json::json!([[[4, 0], [7, 1]]]));
         assert_eq!(written["remedy"], Value::Null);
         assert_eq!(FindingCounts::of(&[finding]), FindingCounts { errors: 1, ..FindingCounts::default() });
+    }
+
+    #[test]
+    fn fingerprints_follow_the_place_and_not_the_words() {
+        let finding = samples::finding("corrupt-chunk");
+        let of = |change: fn(&mut Finding)| {
+            let mut other = finding.clone();
+            change(&mut other);
+            other.fingerprint()
+        };
+        assert_eq!(of(|finding| finding.message = "other".into()), finding.fingerprint());
+        assert_eq!(of(|finding| finding.severity = Severity::Info), finding.fingerprint());
+        let others = [
+            of(|finding| finding.rule = "all-nan"),
+            of(|finding| finding.store = "/elsewhere".into()),
+            of(|finding| finding.array = None),
+            of(|finding| finding.grid = ChunkGrid::Inner),
+            of(|finding| finding.chunks = Some(vec![ChunkBox { first: vec![1], last: vec![2] }])),
+            of(|finding| finding.chunks = Some(vec![ChunkBox { first: vec![1, 2], last: vec![] }])),
+        ];
+        for (index, fingerprint) in others.iter().enumerate() {
+            assert_ne!(*fingerprint, finding.fingerprint());
+            assert!(!others[..index].contains(fingerprint));
+        }
+        // part of baselines that people keep: it must not change
+        assert_eq!(finding.fingerprint(), "e3ad90b61dd3897e223a2c9aa2ed697d");
+    }
+
+    #[test]
+    fn findings_of_one_place_are_numbered() {
+        let finding = samples::finding("pointer-file");
+        let known = finding.fingerprint();
+        assert_eq!(fingerprints([&finding, &finding]), [known.clone(), format!("{known}:2")]);
     }
 }

@@ -1,9 +1,10 @@
 //! What zkit says, as data, and how it is written for people and for programs.
 //!
-//! A command builds a [`Document`] for people and a serialisable value for programs; [`render`] turns either
-//! into bytes. This crate knows neither Zarr nor the terminal: the caller says how wide a line is and whether
-//! colours and Unicode are welcome ([`render::text::Style`]). Text that came from a store is made safe to
-//! print in one place, [`sanitize`], through which every word of a rendered document passes.
+//! A command builds a [`Document`] for people and a serialisable value for programs; one that judges stores
+//! builds a [`Report`], which is both; [`render`] turns each into bytes. This crate knows neither Zarr nor the
+//! terminal: the caller says how wide a line is and whether colours and Unicode are welcome
+//! ([`render::text::Style`]). Text that came from a store is made safe to print in one place, [`sanitize`],
+//! through which every word of a rendered document passes.
 
 #![warn(missing_docs)]
 
@@ -26,7 +27,7 @@ mod words;
 
 pub use chart::{Axis, GridMap, Histogram};
 pub use document::{Advice, Document, Facts, Item};
-pub use finding::{ChunkBox, ChunkGrid, Confidence, Finding, FindingCounts, Severity};
+pub use finding::{ChunkBox, ChunkGrid, Confidence, Finding, FindingCounts, Severity, fingerprints};
 pub use report::{Occupancy, Report, RuleInfo, SCHEMA_VERSION, StoreSummary, Variable};
 pub use sanitize::sanitize;
 pub use series::{Point, Series};

@@ -123,27 +123,39 @@ impl Report {
 
     /// Returns the remedies of errors and warnings, each once, the worst first.
     pub(crate) fn advice(&self, groups: &[Group<'_>], names: &Names) -> Vec<Advice> {
-        let mut seen = BTreeSet::new();
-        let mut advice = Vec::new();
+        let mut order: Vec<(&str, &str)> = Vec::new();
+        let mut places: BTreeMap<(&str, &str), Vec<&Finding>> = BTreeMap::new();
         for group in groups.iter().filter(|group| group.severity > Severity::Info) {
-            for finding in &group.findings {
+            for &finding in &group.findings {
                 let Some(remedy) = finding.remedy.as_deref() else { continue };
-                if advice.len() < ADVICE_SHOWN && seen.insert(remedy) {
-                    advice.push(advice_of(finding, remedy, names));
+                let of_remedy = places.entry((group.rule, remedy)).or_default();
+                if of_remedy.is_empty() {
+                    order.push((group.rule, remedy));
                 }
+                of_remedy.push(finding);
             }
         }
-        advice
+        let shown = order.iter().take(ADVICE_SHOWN);
+        shown.map(|&(rule, remedy)| advice(rule, remedy, &places[&(rule, remedy)], names)).collect()
     }
 }
 
-fn advice_of(finding: &Finding, remedy: &str, names: &Names) -> Advice {
-    let why = format!("{}: {}", finding.rule, names.place(&finding.store, finding.array.as_deref()));
+fn advice(rule: &str, remedy: &str, findings: &[&Finding], names: &Names) -> Advice {
+    let stores = each_once(findings.iter().map(|finding| finding.store.as_str()));
+    let arrays = each_once(findings.iter().filter_map(|finding| finding.array.as_deref()));
+    let places = if stores.len() == 1 { names.places(&stores, &arrays) } else { names.stores(&stores) };
+    let why = format!("{rule}: {places}");
     if words::is_command(remedy) {
         // whole, so that it can be copied
         return Advice { what: why, why: String::new(), command: Some(remedy.to_owned()) };
     }
     Advice { what: clip(remedy), why, command: None }
+}
+
+/// Returns the texts in their order, each once.
+fn each_once<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut seen = BTreeSet::new();
+    texts.filter(|text| seen.insert(*text)).collect()
 }
 
 /// Returns the findings of a rule; those that say the same of several places are one item.

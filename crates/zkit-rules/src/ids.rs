@@ -94,8 +94,8 @@ impl IdColumn {
     }
 }
 
-/// Returns whether a coordinate holds ids: the policy says so, or it is whole numbers or texts under a telling name.
-fn is_id(coordinate: &Coordinate, policy: &Policy) -> bool {
+/// Returns whether a coordinate holds ids, which belong to all stores of a cache: the policy says so, or it is whole numbers or texts under a telling name.
+pub fn is_id(coordinate: &Coordinate, policy: &Policy) -> bool {
     if is_declared_id(&coordinate.path, policy) {
         return true;
     }
@@ -227,6 +227,19 @@ impl IdGroup {
             (true, true) => Content::Different,
             (true, false) => Content::Equal,
         }
+    }
+
+    /// Returns how many variables were compared in some row, and how many there are.
+    pub fn variables_compared(&self, stores: &[StoreSummary]) -> (usize, usize) {
+        let columns = || self.stores.iter().filter_map(|&store| column(stores.get(store)?, &self.path));
+        let compared: BTreeSet<&str> = columns()
+            .flat_map(|column| column.rows.values())
+            .flatten()
+            .map(|(path, _)| path.as_str())
+            .collect();
+        let all: BTreeSet<&str> =
+            columns().flat_map(|column| &column.variables).map(String::as_str).collect();
+        (compared.len(), all.len())
     }
 
     /// Returns the rows whose digests tell whether repeated ids hold the same, at most `most` ids: positions by store.

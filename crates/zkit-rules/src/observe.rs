@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::SystemTime;
 
 use zkit_core::engine::{ArraySurvey, ArrayValues, ChunkFault, FaultyChunks, StoreFiles};
-use zkit_core::hierarchy::{ArrayNode, Hierarchy};
+use zkit_core::hierarchy::{ArrayNode, Hierarchy, N5Dataset, References, Repository};
 use zkit_core::metadata::{Defect, Json};
 
 use crate::coordinates::{CoordinateObservation, UnreadCoordinate};
@@ -27,6 +27,14 @@ pub struct StoreObservation<'a> {
     pub v2_twins: Vec<ArrayNode>,
     /// What is wrong with that v2 metadata.
     pub v2_twin_defects: Vec<Defect>,
+    /// The store that it was written from, if the run compares with one.
+    pub source: Option<&'a Hierarchy>,
+    /// What its references point to, if it is a set of references.
+    pub references: Option<References>,
+    /// What is wrong with the objects of an Icechunk repository, if it is one.
+    pub repository: Option<Repository>,
+    /// What was seen of the blocks of an N5 container, if it is one.
+    pub n5: Vec<N5Dataset>,
     /// How closely it was looked at; what a shallower depth would have seen is there.
     pub depth: Depth,
     /// What the owner says.
@@ -83,6 +91,10 @@ impl<'a> StoreObservation<'a> {
             nodes: None,
             v2_twins: Vec::new(),
             v2_twin_defects: Vec::new(),
+            source: None,
+            references: None,
+            repository: None,
+            n5: Vec::new(),
             depth: Depth::Metadata,
             policy,
             now,
@@ -118,9 +130,18 @@ impl<'a> StoreObservation<'a> {
         u64::try_from(age).is_ok_and(|age| age >= self.policy.grace.as_secs())
     }
 
-    /// Returns what the policy says of the array at `path`.
+    /// Returns what the policy says of the array at `path`, and what the convention of the store says of all.
     pub fn variable(&self, path: &str) -> VariableRules {
-        self.policy.variable(path)
+        let mut rules = self.policy.variable(path);
+        rules.nan_allowed |= self.missing_is_nan();
+        rules
+    }
+
+    /// Returns whether NaN stands for what is missing by the convention that the store declares.
+    /// Source: the VCF Zarr specification, "Missing and fill values".
+    fn missing_is_nan(&self) -> bool {
+        let root = self.hierarchy.groups.iter().find(|group| group.path == "/");
+        root.is_some_and(|root| root.attributes.get("vcf_zarr_version").is_some())
     }
 
     /// Returns the coordinate array of a dimension of `array`: of its name, one-dimensional, in the same group or one

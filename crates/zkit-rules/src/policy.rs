@@ -1,5 +1,6 @@
 //! What the owner of the data says of it: `[audit]` in `zkit.toml`.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use globset::{GlobBuilder, GlobMatcher};
@@ -91,6 +92,9 @@ pub struct VariablePolicy {
     /// Everything up to and with this coordinate value along the first dimension is expected to be there.
     #[serde(default)]
     pub expect_complete_through: Option<String>,
+    /// The whole numbers that a coordinate holds, first and last: `0..94`; of ids, all stores of the run together.
+    #[serde(default, deserialize_with = "whole_range")]
+    pub expect_range: Option<RangeInclusive<i64>>,
 }
 
 /// All that is said of one variable: of each field the last entry that takes the variable and has it.
@@ -108,6 +112,8 @@ pub struct VariableRules {
     pub valid_range: Option<[f64; 2]>,
     /// See [`VariablePolicy::expect_complete_through`].
     pub expect_complete_through: Option<String>,
+    /// See [`VariablePolicy::expect_range`].
+    pub expect_range: Option<RangeInclusive<i64>>,
 }
 
 impl Policy {
@@ -129,6 +135,7 @@ impl Policy {
             rules.valid_range = entry.valid_range.or(rules.valid_range);
             rules.expect_complete_through =
                 entry.expect_complete_through.clone().or(rules.expect_complete_through);
+            rules.expect_range = entry.expect_range.clone().or(rules.expect_range);
         }
         rules
     }
@@ -149,6 +156,18 @@ fn glob<'de, D: Deserializer<'de>>(deserializer: D) -> Result<GlobMatcher, D::Er
 
 fn depth<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Depth>, D::Error> {
     String::deserialize(deserializer)?.parse().map(Some).map_err(D::Error::custom)
+}
+
+/// Reads `"0..94"`.
+fn whole_range<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<RangeInclusive<i64>>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let ends = text
+        .split_once("..")
+        .and_then(|(first, last)| Some((first.trim().parse().ok()?, last.trim().parse().ok()?)));
+    match ends {
+        Some((first, last)) if first <= last => Ok(Some(first..=last)),
+        _ => Err(D::Error::custom(format!("found `{text}`; write a range of whole numbers such as 0..94"))),
+    }
 }
 
 /// Reads `"90s"`, `"15min"`, `"2h"`, `"1d"`.

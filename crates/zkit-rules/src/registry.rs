@@ -6,6 +6,7 @@ use crate::finder::Finder;
 use crate::observe::{CacheObservation, StoreObservation};
 use crate::rule::{Check, Rule};
 use crate::rules;
+use crate::words;
 
 /// Every rule, sorted by id. A new rule is one more line, and a file of the same name in `rules/`.
 pub const RULES: &[&Rule] = &[
@@ -19,8 +20,11 @@ pub const RULES: &[&Rule] = &[
     &rules::consolidated_stale::RULE,
     &rules::coordinate_gap::RULE,
     &rules::coordinate_not_monotonic::RULE,
+    &rules::corrupt_archive::RULE,
     &rules::corrupt_chunk::RULE,
+    &rules::corrupt_manifest::RULE,
     &rules::dangling_link::RULE,
+    &rules::dead_reference::RULE,
     &rules::dimension_mismatch::RULE,
     &rules::draft_format::RULE,
     &rules::duplicate_content::RULE,
@@ -32,6 +36,7 @@ pub const RULES: &[&Rule] = &[
     &rules::infinite::RULE,
     &rules::malformed_metadata::RULE,
     &rules::metadata_only_array::RULE,
+    &rules::missing_object::RULE,
     &rules::missing_slab::RULE,
     &rules::missing_variable::RULE,
     &rules::mixed_formats::RULE,
@@ -42,7 +47,11 @@ pub const RULES: &[&Rule] = &[
     &rules::out_of_range::RULE,
     &rules::outside_link::RULE,
     &rules::pointer_file::RULE,
+    &rules::reference_outside::RULE,
+    &rules::reference_store::RULE,
     &rules::schema_drift::RULE,
+    &rules::source_mismatch::RULE,
+    &rules::store_in_subfolder::RULE,
     &rules::suspect_values::RULE,
     &rules::temporary_file::RULE,
     &rules::tiny_chunks::RULE,
@@ -101,10 +110,11 @@ pub fn check_store(store: &StoreObservation<'_>) -> Vec<Finding> {
             findings.extend(finder.into_findings());
         }
     }
+    words::name_places(store, &mut findings);
     findings
 }
 
-/// Returns what the rules of caches find in the stores of one run together.
+/// Returns what the rules of caches find in the stores of one run together; some of them look at one store alone too.
 pub fn check_cache(cache: &CacheObservation<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for rule in RULES.iter().filter(|rule| rule.depth <= cache.depth()) {

@@ -4,9 +4,11 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use zkit_core::cancel::Cancel;
-use zkit_core::engine::{Closeness, Resources, Sample, ScanTarget, scan_values, survey_store};
+use zkit_core::engine::{
+    Closeness, Resources, Sample, ScanTarget, scan_values, survey_references, survey_store,
+};
 use zkit_core::event::{Observer, Silent};
-use zkit_core::hierarchy::{ArrayNode, Hierarchy};
+use zkit_core::hierarchy::{ArrayNode, Hierarchy, Reach, Repository, TargetFound};
 use zkit_core::location::StoreUrl;
 use zkit_core::read::ReadContext;
 use zkit_core::select::read_coordinate;
@@ -33,6 +35,52 @@ pub(crate) fn v2_array(shape: &[u64], chunks: &[u64]) -> String {
         "compressor": null, "filters": null, "order": "C",
     })
     .to_string()
+}
+
+/// References of an array `a` of four chunks: one beside them, two that lead elsewhere, one inline.
+pub(crate) const REFERENCES: &str = r#"{"version":1,"refs":{".zgroup":"{\"zarr_format\":2}",
+    "a/.zarray":{"zarr_format":2,"shape":[8],"chunks":[2],"dtype":"|u1","fill_value":0,"compressor":null,"filters":null,"order":"C"},
+    "a/0":["air.nc",10,2],"a/1":["file:///etc/hostname",0,2],"a/2":["http://169.254.169.254/x",0,2],"a/3":"ab"}}"#;
+
+/// Returns a zip file of stored members.
+pub(crate) fn zip_of(members: &[(&str, &[u8])]) -> Vec<u8> {
+    let (mut file, mut directory) = (Vec::new(), Vec::new());
+    for (name, bytes) in members {
+        let mut common = vec![20, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        common.extend(crc32(bytes).to_le_bytes());
+        for length in [bytes.len(), bytes.len()] {
+            common.extend(u32::try_from(length).unwrap().to_le_bytes());
+        }
+        common.extend(u16::try_from(name.len()).unwrap().to_le_bytes());
+        common.extend([0, 0]);
+        directory.extend(b"PK\x01\x02\x14\x00");
+        directory.extend(&common);
+        directory.extend([0; 10]);
+        directory.extend(u32::try_from(file.len()).unwrap().to_le_bytes());
+        directory.extend(name.as_bytes());
+        file.extend(b"PK\x03\x04");
+        file.extend(&common);
+        file.extend(name.as_bytes());
+        file.extend(*bytes);
+    }
+    let lengths = [directory.len(), file.len()].map(|length| u32::try_from(length).unwrap().to_le_bytes());
+    let count = u16::try_from(members.len()).unwrap().to_le_bytes();
+    file.extend(directory);
+    file.extend(b"PK\x05\x06\0\0\0\0");
+    file.extend([count, count].concat());
+    file.extend(lengths.concat());
+    file.extend([0, 0]);
+    file
+}
+
+/// Source: PKWARE's APPNOTE 4.4.7, bit by bit.
+fn crc32(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!0u32, |crc, &byte| {
+        (0..8).fold(
+            crc ^ u32::from(byte),
+            |crc, _| if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 },
+        )
+    })
 }
 
 impl TestStore {
@@ -88,6 +136,48 @@ impl TestStore {
     pub(crate) fn findings(&self, rule: &str) -> Vec<Finding> {
         let hierarchy = self.open();
         let observed = observe(&hierarchy, &self.policy);
+        check_store(&observed).into_iter().filter(|finding| finding.rule == rule).collect()
+    }
+
+    /// Returns what one rule finds in the references `refs.json`, with targets beside them followed.
+    pub(crate) fn reference_findings(&self, rule: &str) -> Vec<Finding> {
+        let (hierarchy, mut references) = Hierarchy::read_references(&self.path().join("refs.json")).unwrap();
+        for target in references.targets.iter_mut().filter(|target| target.reach == Reach::Beside) {
+            let found = std::fs::metadata(self.path().join(&target.url));
+            target.found = Some(found.map_or(TargetFound::Absent, |found| TargetFound::Bytes(found.len())));
+        }
+        let nodes: Vec<&ArrayNode> = hierarchy.arrays.iter().collect();
+        let mut observed = StoreObservation::of_metadata(&hierarchy, &nodes, &self.policy, SystemTime::now());
+        observed.depth = Depth::Headers;
+        for (array, survey) in observed.arrays.iter_mut().zip(survey_references(&nodes, &references)) {
+            array.survey = Some(survey);
+        }
+        observed.references = Some(references);
+        check_store(&observed).into_iter().filter(|finding| finding.rule == rule).collect()
+    }
+
+    /// Returns what one rule finds where a repository looks like that.
+    pub(crate) fn repository_findings(&self, rule: &str, repository: Repository) -> Vec<Finding> {
+        let hierarchy = self.open();
+        let mut observed = observe(&hierarchy, &self.policy);
+        observed.repository = Some(repository);
+        check_store(&observed).into_iter().filter(|finding| finding.rule == rule).collect()
+    }
+
+    /// Returns what one rule finds in the zip file `a.zip`.
+    pub(crate) fn zip_findings(&self, rule: &str) -> Vec<Finding> {
+        let hierarchy = Hierarchy::open_zip_or_damage(&self.path().join("a.zip")).unwrap();
+        check_store(&observe(&hierarchy, &self.policy))
+            .into_iter()
+            .filter(|finding| finding.rule == rule)
+            .collect()
+    }
+
+    /// Returns what one rule finds beside the store that this one was written from.
+    pub(crate) fn findings_against(&self, rule: &str, source: &Self) -> Vec<Finding> {
+        let (hierarchy, source) = (self.open(), source.open());
+        let mut observed = observe(&hierarchy, &self.policy);
+        observed.source = Some(&source);
         check_store(&observed).into_iter().filter(|finding| finding.rule == rule).collect()
     }
 }

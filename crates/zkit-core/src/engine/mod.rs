@@ -39,6 +39,6 @@ pub use scan::{
 pub use survey::{
     ArraySurvey, BloscFrames, ChunkFault, Closeness, FaultyChunks, Frames, InnerAbsence, Keys, Listing,
     ShardIndexes, SizeTally, StoreFiles, StoreSurvey, StoredChunk, SurveyDepth, Tally, ZstdFrames, survey,
-    survey_store,
+    survey_references, survey_store,
 };
 pub use verify::{Proof, Verified, Verify, verify};

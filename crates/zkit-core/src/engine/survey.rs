@@ -7,6 +7,7 @@ mod frames;
 mod heads;
 mod listing;
 mod names;
+mod references;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -17,6 +18,7 @@ pub use faults::{ChunkFault, FaultyChunks};
 pub use files::StoreFiles;
 pub use frames::{BloscFrames, Frames, ShardIndexes, Tally, ZstdFrames};
 pub use listing::{Keys, Listing, SizeTally, StoredChunk};
+pub use references::survey_references;
 
 use self::frames::{Look, Seen};
 use crate::cancel::Cancel;
@@ -172,7 +174,7 @@ fn take_in(array: &ArrayNode, chunk: StoredChunk, seen: Result<Seen>, survey: &m
 ///
 /// Local stores use rayon. Remote ones wait for the network, which rayon's threads must not: they use plain threads.
 fn spread<T: Sync, R: Send>(store: &Store, items: &[T], work: impl Fn(&T) -> R + Sync + Send) -> Vec<R> {
-    if let Store::Local(_) = store {
+    if !store.is_remote() {
         return items.par_iter().map(work).collect();
     }
     let next = AtomicUsize::new(0);

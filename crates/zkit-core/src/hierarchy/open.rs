@@ -1,5 +1,7 @@
 //! Opening a store: what it is, then its nodes from consolidated metadata or one by one.
 
+use std::path::Path;
+
 use super::classify::{self, Classified};
 use super::consolidated;
 use super::node::{Consolidated, Container, Hierarchy, StoreKind};
@@ -7,7 +9,7 @@ use super::walk;
 use crate::error::{Error, ErrorKind, Result};
 use crate::location::StoreUrl;
 use crate::metadata::Json;
-use crate::store::{Store, StoreOptions};
+use crate::store::{Store, StoreOptions, ZipStore};
 
 /// Metadata documents larger than this are refused.
 pub(super) const MAX_DOCUMENT_BYTES: u64 = 128 << 20;
@@ -40,6 +42,26 @@ impl Hierarchy {
         Self::read(url, Store::open(url, options)?)
     }
 
+    /// Opens a zip file as a store and reads the metadata of all nodes in it; the store may lie in a folder inside.
+    ///
+    /// Errors: `Corrupt` where it is no whole zip file, `Unreadable`.
+    pub fn open_zip(path: &Path) -> Result<Self> {
+        Self::read(&StoreUrl::Local(path.to_owned()), Store::Zip(ZipStore::open(path)?))
+    }
+
+    /// Opens a zip file as [`Self::open_zip`] does; a damaged one is a hierarchy without nodes and with a defect.
+    pub fn open_zip_or_damage(path: &Path) -> Result<Self> {
+        match Self::open_zip(path) {
+            Err(error) if error.kind() == ErrorKind::Corrupt => {
+                let url = StoreUrl::Local(path.to_owned());
+                let mut hierarchy = Self::empty(&url, None, StoreKind::Unknown, Container::Zip);
+                hierarchy.defect("/", "corrupt-archive", error.one_line());
+                Ok(hierarchy)
+            }
+            other => other,
+        }
+    }
+
     fn empty(url: &StoreUrl, store: Option<Store>, kind: StoreKind, container: Container) -> Self {
         Self {
             url: url.to_string(),
@@ -64,8 +86,11 @@ impl Hierarchy {
     }
 
     fn read(url: &StoreUrl, store: Store) -> Result<Self> {
-        let container =
-            if matches!(store, Store::Local(_)) { Container::Directory } else { Container::ObjectStore };
+        let container = match store {
+            Store::Local(_) => Container::Directory,
+            Store::Remote(_) => Container::ObjectStore,
+            Store::Zip(_) => Container::Zip,
+        };
         let mut hierarchy = Self::empty(url, None, StoreKind::Zarr, container);
         let root_v3 = hierarchy.read_document(&store, "/", "zarr.json")?;
         let inline = root_v3.as_ref().is_some_and(|document| {

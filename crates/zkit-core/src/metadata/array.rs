@@ -113,6 +113,11 @@ pub struct ArrayMetadata {
     pub document: Object,
 }
 
+/// Units of this size and more are never decoded: no reader has the memory.
+const ABSURD_UNIT_BYTES: u64 = 1 << 36;
+/// Stored chunks (shards) of this size and more are never written.
+const ABSURD_CHUNK_BYTES: u64 = 1 << 40;
+
 /// What is wrong with metadata: the rule, and what was found.
 type Fault = (&'static str, String);
 
@@ -467,8 +472,12 @@ fn check(path: &str, metadata: &ArrayMetadata, defects: &mut Vec<Defect>) -> Res
             format!("shape {shape:?} in chunks of {chunk:?} is beyond what can be counted"),
         ));
     };
-    let chunk_bytes = metadata.data_type.item_bytes().unwrap_or(1).saturating_mul(chunk_elements);
-    if chunk_bytes >= 1 << 40 {
+    // what must be decoded at once: inner chunks, however large their shard is
+    let unit_elements = product(&metadata.chunk_shape()).unwrap_or(chunk_elements).min(chunk_elements);
+    let item_bytes = metadata.data_type.item_bytes().unwrap_or(1);
+    let unit_bytes = item_bytes.saturating_mul(unit_elements);
+    let chunk_bytes = item_bytes.saturating_mul(chunk_elements);
+    if unit_bytes >= ABSURD_UNIT_BYTES || chunk_bytes >= ABSURD_CHUNK_BYTES {
         let size = crate::units::Bytes(chunk_bytes);
         defects.push(Defect::new(path, "absurd-shape", format!("one chunk decodes to {size}")));
     }

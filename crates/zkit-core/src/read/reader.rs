@@ -217,7 +217,7 @@ impl<'a> ArrayReader<'a> {
     ///
     /// Waits on the calling thread, which must not be one of the pool.
     pub(super) fn fetch(&self, chunks: &[Vec<u64>], meter: &Meter) -> Result<Option<Vec<Option<Bytes>>>> {
-        if matches!(self.store, Store::Local(_)) {
+        if !self.store.is_remote() {
             return Ok(None);
         }
         let started = Instant::now();
@@ -288,7 +288,7 @@ impl<'a> ArrayReader<'a> {
     ///
     /// What is in flight must not outgrow the region: fetched chunks may take as much, decoded parts a quarter of it.
     fn group_len(&self, parts: &[Region], region_bytes: usize, context: ReadContext<'_>) -> usize {
-        let fitting = if matches!(self.store, Store::Local(_)) {
+        let fitting = if !self.store.is_remote() {
             let item = self.item_bytes.unwrap_or(1);
             let largest = parts.iter().map(|part| part_bytes(part, item)).max().unwrap_or(1);
             region_bytes / 4 / largest.max(1)

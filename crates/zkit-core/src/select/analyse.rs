@@ -86,20 +86,21 @@ pub enum Order {
 pub fn analyse(coordinate: &Coordinate) -> Analysis {
     let values = &coordinate.values;
     let present: Vec<usize> = coordinate.present().collect();
+    let missing = coordinate.len() - present.len();
     let first_infinite = match values {
         Values::Floats { values, .. } => present.iter().copied().find(|&at| values[at].is_infinite()),
         _ => None,
     };
     let strict = strictly(values, &present);
     let (unique, duplicates) = match strict {
-        Some(_) => (present.clone(), Duplicates::default()),
+        Some(_) => (present, Duplicates::default()),
         None => without_repeats(values, &present),
     };
     let order = order_of(coordinate, &unique);
     let steps = steps_of(coordinate, &ascending(values, unique, order));
     Analysis {
         len: coordinate.len(),
-        missing: coordinate.len() - present.len(),
+        missing,
         first_missing: (0..coordinate.len()).find(|&at| coordinate.is_missing(at)),
         first_infinite,
         duplicates,

@@ -10,6 +10,7 @@ use crate::location::StoreUrl;
 
 use super::local::LocalStore;
 use super::remote::{FetchResult, RemoteStore};
+use super::zip::ZipStore;
 
 /// How to reach a store; what the environment says is handed in by the caller.
 #[derive(Debug, Clone)]
@@ -51,6 +52,8 @@ pub enum Store {
     Local(LocalStore),
     /// A bucket, container or web server.
     Remote(RemoteStore),
+    /// A zip file of this machine.
+    Zip(ZipStore),
 }
 
 /// One object of a listing.
@@ -115,18 +118,24 @@ impl Store {
         }
     }
 
+    /// Returns whether reads wait for a network.
+    pub fn is_remote(&self) -> bool {
+        matches!(self, Self::Remote(_))
+    }
+
     /// Returns where the store is, without secrets.
     pub fn place(&self) -> String {
         match self {
             Self::Local(store) => store.root().display().to_string(),
             Self::Remote(store) => store.place().to_owned(),
+            Self::Zip(store) => store.path().display().to_string(),
         }
     }
 
     /// Returns how many requests were sent to a remote store, and how many of them failed and were tried again.
     pub fn requests(&self) -> (u64, u64) {
         match self {
-            Self::Local(_) => (0, 0),
+            Self::Local(_) | Self::Zip(_) => (0, 0),
             Self::Remote(store) => store.requests(),
         }
     }
@@ -137,6 +146,7 @@ impl Store {
     pub fn get(&self, key: &str, limit: u64, buffer: &mut Vec<u8>) -> Result<bool> {
         match self {
             Self::Local(store) => store.get(key, limit, buffer),
+            Self::Zip(store) => store.get(key, limit, buffer),
             Self::Remote(store) => match store.get_blocking(key, limit)? {
                 Some(bytes) => {
                     buffer.clear();
@@ -158,6 +168,7 @@ impl Store {
     ) -> Result<Option<u64>> {
         match self {
             Self::Local(store) => store.get_range(key, offset, length, buffer),
+            Self::Zip(store) => store.get_range(key, offset, length, buffer),
             Self::Remote(store) => store.get_range_blocking(key, offset, length, buffer),
         }
     }
@@ -166,6 +177,7 @@ impl Store {
     pub fn get_suffix(&self, key: &str, length: u64, buffer: &mut Vec<u8>) -> Result<Option<u64>> {
         match self {
             Self::Local(store) => store.get_suffix(key, length, buffer),
+            Self::Zip(store) => store.get_suffix(key, length, buffer),
             Self::Remote(store) => store.get_suffix_blocking(key, length, buffer),
         }
     }
@@ -174,6 +186,7 @@ impl Store {
     pub fn get_many(&self, keys: &[String], limit: u64) -> Vec<FetchResult> {
         match self {
             Self::Local(store) => store.get_many(keys, limit),
+            Self::Zip(store) => store.get_many(keys, limit),
             Self::Remote(store) => store.get_many(keys, limit),
         }
     }
@@ -194,6 +207,7 @@ impl Store {
     ) -> Result<()> {
         match self {
             Self::Local(store) => store.list_while(prefix, visit),
+            Self::Zip(store) => store.list_while(prefix, visit),
             Self::Remote(store) => store.list_while(prefix, visit),
         }
     }
@@ -209,6 +223,7 @@ impl Store {
         match self {
             Self::Local(store) => store.list_entering(enter, visit),
             Self::Remote(store) => store.list_while("", visit),
+            Self::Zip(store) => store.list_while("", visit),
         }
     }
 
@@ -216,6 +231,7 @@ impl Store {
     pub fn children(&self, prefix: &str) -> Result<Vec<Child>> {
         match self {
             Self::Local(store) => store.children(prefix),
+            Self::Zip(store) => store.children(prefix),
             Self::Remote(store) => store.children(prefix),
         }
     }

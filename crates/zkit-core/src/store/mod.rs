@@ -9,9 +9,11 @@ mod key;
 mod local;
 mod remote;
 mod writer;
+mod zip;
 
 pub use any::{Child, ChildKind, ObjectInfo, ObjectKind, Store, StoreOptions};
 pub use key::{is_safe_name, join};
 pub use local::LocalStore;
 pub use remote::{FetchResult, RemoteStore};
 pub use writer::{LocalWriter, write_error};
+pub use zip::ZipStore;

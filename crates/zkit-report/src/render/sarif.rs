@@ -8,7 +8,7 @@ use std::io::{self, Write};
 
 use serde_json::{Map, Value, json};
 
-use crate::finding::{Confidence, Finding, Severity};
+use crate::finding::{Confidence, Finding, Severity, fingerprints};
 use crate::groups::worst_first;
 use crate::render::{json, uri};
 use crate::report::{Report, RuleInfo};
@@ -31,8 +31,13 @@ pub fn write(out: impl Write, report: &Report) -> io::Result<()> {
     let index_of: BTreeMap<&str, usize> =
         rules.iter().enumerate().map(|(index, rule)| (rule.id, index)).collect();
     let findings = worst_first(report);
-    let results: Vec<Value> =
-        findings.iter().take(RESULTS_MOST).map(|finding| result(finding, index_of[finding.rule])).collect();
+    let shown = &findings[..findings.len().min(RESULTS_MOST)];
+    let fingerprints = fingerprints(shown.iter().copied());
+    let results: Vec<Value> = shown
+        .iter()
+        .zip(&fingerprints)
+        .map(|(finding, fingerprint)| result(finding, index_of[finding.rule], fingerprint))
+        .collect();
     let log = json!({
         "$schema": SCHEMA,
         "version": "2.1.0",
@@ -117,7 +122,7 @@ const fn rank(confidence: Confidence) -> f64 {
     }
 }
 
-fn result(finding: &Finding, rule_index: usize) -> Value {
+fn result(finding: &Finding, rule_index: usize, fingerprint: &str) -> Value {
     let boxes = finding.chunks.as_deref();
     json!({
         "ruleId": finding.rule,
@@ -126,7 +131,7 @@ fn result(finding: &Finding, rule_index: usize) -> Value {
         "rank": rank(finding.confidence),
         "message": {"text": message(finding)},
         "locations": [location(finding)],
-        "partialFingerprints": {"zkitFinding/v1": finding.fingerprint()},
+        "partialFingerprints": {"zkitFinding/v1": fingerprint},
         "properties": {
             "confidence": finding.confidence,
             "grid": finding.grid,

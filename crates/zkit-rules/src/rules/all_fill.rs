@@ -33,7 +33,10 @@ nan-allowed = true.",
 fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
     for (array, values) in seen_data(store) {
         let statistics = &values.stored;
-        let missing = statistics.missing.saturating_add(statistics.nan) >= statistics.elements;
+        // NaN may be the missing value itself, and is counted twice then
+        let missing = statistics.valid == 0
+            && statistics.infinite() == 0
+            && statistics.missing.saturating_add(statistics.nan) >= statistics.elements;
         let all_missing = missing && statistics.missing > 0;
         if !(all_missing || statistics.is_all_fill()) || statistics.is_all_nan() {
             continue;
@@ -83,5 +86,13 @@ mod tests {
             .map(|finding| (finding.array.unwrap(), finding.severity))
             .collect();
         assert_eq!(found, [("/missing".into(), Severity::Error), ("/zero".into(), Severity::Info)]);
+    }
+
+    #[test]
+    fn nan_that_is_the_fill_value_is_counted_once() {
+        let fill = v2_array(&[4], &[4]).replace("\"fill_value\":0", "\"fill_value\":\"NaN\"");
+        let half = [1.0, f32::NAN, f32::NAN, f32::NAN].map(f32::to_le_bytes).concat();
+        let store = TestStore::new().array("a", &fill).file("a/0", &half);
+        assert!(store.findings("all-fill").is_empty());
     }
 }

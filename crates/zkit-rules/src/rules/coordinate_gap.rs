@@ -1,13 +1,18 @@
 //! Steps that are missing from an otherwise regular coordinate.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
+
 use serde_json::{Value, json};
-use zkit_core::select::{Axis, Gap, Order, is_coordinate};
+use zkit_core::error::ErrorKind;
+use zkit_core::select::{Axis, Coordinate, Gap, Index, Method, Order, Request, Values, is_coordinate};
 use zkit_report::{Confidence, Severity};
 
 use crate::coordinates::CoordinateObservation;
 use crate::depth::Depth;
-use crate::finder::Finder;
-use crate::observe::StoreObservation;
+use crate::finder::{Draft, Finder};
+use crate::ids::is_id;
+use crate::observe::{CacheObservation, StoreObservation};
 use crate::rule::{Check, Rule};
 
 pub(crate) const RULE: Rule = Rule {
@@ -27,13 +32,19 @@ Legitimate: gaps that come back evenly (nights, week-ends, seasons) and steps th
 forecast) are no loss. Coordinates without a step have no gaps; ids and levels are not looked at. A gap as long as half of
 what is there is likely a choice of periods: it is a note.
 
-What to do: append what is missing. If the end is what counts, zkit.toml can say so: [[audit.variable]] with
-expect-complete-through = \"2021-12-31\".",
-    check: Check::Store(check),
+Declared: zkit.toml can say what must be there: [[audit.variable]] with match = \"t2m\" and expect-complete-through =
+\"2021-12-31\" for the end of its first dimension, match = \"file_id\" and expect-range = \"0..94\" for whole numbers; ids
+are looked for in all stores of the run together. What is declared and missing is an error.
+
+What to do: append what is missing.",
+    check: Check::Both(check, check_ids),
 };
 
 /// Gaps that a message names.
 const GAPS_NAMED: usize = 3;
+/// Runs of missing numbers that a message names, and that evidence names.
+const RUNS_NAMED: usize = 8;
+const RUNS_MOST: usize = 1_000;
 
 fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
     for read in &store.coordinates {
@@ -43,6 +54,119 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
         let rolled = matches!(read.analysis.order, Order::Seam { .. });
         if dimension && directed && !rolled {
             check_gaps(read, finder);
+        }
+        let declared = store.variable(&read.coordinate.path).expect_range;
+        if let (Some(range), false) = (declared, is_id(&read.coordinate, store.policy)) {
+            let found = whole_numbers(&read.coordinate).filter(|number| range.contains(number)).collect();
+            let message = missing_numbers(&range, &found);
+            if let Some((message, missing)) = message {
+                declared_finding(finder.array(&read.coordinate.path, message), &missing);
+            }
+        }
+    }
+    check_ends(store, finder);
+}
+
+/// Looks for the declared ids of all stores together.
+fn check_ids(cache: &CacheObservation<'_>, finder: &mut Finder<'_>) {
+    let mut found: BTreeMap<&str, BTreeSet<i64>> = BTreeMap::new();
+    for column in cache.stores.iter().flat_map(|store| &store.ids) {
+        found.entry(&column.coordinate.path).or_default().extend(whole_numbers(&column.coordinate));
+    }
+    for (path, found) in found {
+        let Some(range) = cache.policy.variable(path).expect_range else { continue };
+        if let Some((message, missing)) = missing_numbers(&range, &found) {
+            let name = path.trim_start_matches('/');
+            declared_finding(finder.store(format!("`{name}`: {message}")), &missing);
+        }
+    }
+}
+
+fn declared_finding(draft: Draft<'_>, missing: &[RangeInclusive<i64>]) {
+    let runs: Vec<Value> = missing.iter().map(|run| json!([run.start(), run.end()])).collect();
+    draft.severity(Severity::Error).evidence("missing", runs).remedy("append what is missing");
+}
+
+fn whole_numbers(coordinate: &Coordinate) -> impl Iterator<Item = i64> + '_ {
+    coordinate.present().filter_map(|at| match &coordinate.values {
+        Values::Ints(values) => Some(values[at]),
+        Values::UInts(values) => i64::try_from(values[at]).ok(),
+        _ => None,
+    })
+}
+
+/// Returns which numbers of a range are missing, in words and as runs; `None` where none is.
+fn missing_numbers(
+    range: &RangeInclusive<i64>,
+    found: &BTreeSet<i64>,
+) -> Option<(String, Vec<RangeInclusive<i64>>)> {
+    let mut runs: Vec<RangeInclusive<i64>> = Vec::new();
+    let mut next = i128::from(*range.start());
+    let mut count: i128 = 0;
+    let last = i128::from(*range.end());
+    let ends = found.range(range.clone()).map(|&number| i128::from(number)).chain([last + 1]);
+    for number in ends {
+        if number > next {
+            count += number - next;
+            if let (Ok(first), Ok(end)) = (i64::try_from(next), i64::try_from(number - 1))
+                && runs.len() < RUNS_MOST
+            {
+                runs.push(first..=end);
+            }
+        }
+        next = number + 1;
+    }
+    if count == 0 {
+        return None;
+    }
+    let mut words: Vec<String> = runs
+        .iter()
+        .take(RUNS_NAMED)
+        .map(|run| match run.start() == run.end() {
+            true => run.start().to_string(),
+            false => format!("{}..{}", run.start(), run.end()),
+        })
+        .collect();
+    if runs.len() > RUNS_NAMED {
+        words.push("and more".to_owned());
+    }
+    let declared = last - i128::from(*range.start()) + 1;
+    let message = format!(
+        "{count} of the {declared} numbers {}..{} that zkit.toml declares are missing: {}",
+        range.start(),
+        range.end(),
+        words.join(", ")
+    );
+    Some((message, runs))
+}
+
+/// Finds variables whose first dimension ends before the value that the policy declares.
+fn check_ends(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
+    for array in &store.arrays {
+        let Some(through) = store.variable(array.path()).expect_complete_through else { continue };
+        let Some(read) = store.coordinate_of(array, 0).and_then(|found| store.coordinate(found.path()))
+        else {
+            continue;
+        };
+        let coordinate = &read.coordinate;
+        let Some(last) = coordinate.present().last() else { continue };
+        let rest = Request::Range(Some(through.clone()), None);
+        let found = Index::new(coordinate).find(&rest, Method::Exact, None);
+        // a value that the coordinate's type cannot have says nothing of its end
+        if found.is_err_and(|error| error.kind() == ErrorKind::Absent) {
+            finder
+                .array(
+                    array.path(),
+                    format!(
+                        "`{}` ends at {}, zkit.toml declares {through}",
+                        coordinate.name(),
+                        coordinate.show(last)
+                    ),
+                )
+                .severity(Severity::Error)
+                .evidence("last", coordinate.show(last))
+                .evidence("declared", through.as_str())
+                .remedy("append what is missing");
         }
     }
 }
@@ -98,7 +222,7 @@ fn check_gaps(read: &CoordinateObservation, finder: &mut Finder<'_>) {
 mod tests {
     use zkit_report::Severity;
 
-    use crate::testing::{TestStore, coordinate_array};
+    use crate::testing::{TestStore, cache_findings, coordinate_array, v2_array};
 
     fn findings(values: &[i64], attributes: &str, name: &str) -> Vec<zkit_report::Finding> {
         coordinate_array(TestStore::new(), name, values, attributes).findings("coordinate-gap")
@@ -138,6 +262,50 @@ mod tests {
         assert_eq!(findings(&weekdays, r#"{"units": "days since 2000-01-01"}"#, "time"), []);
         let ids: Vec<i64> = (0..50).filter(|id| *id != 17).collect();
         assert_eq!(findings(&ids, "{}", "file_id"), []);
+    }
+
+    #[test]
+    fn declared_ranges_are_looked_for() {
+        let levels = || coordinate_array(TestStore::new(), "member", &[0, 1, 2, 5], "{}");
+        let policy = "[[variable]]\nmatch = \"member\"\nexpect-range = \"0..7\"";
+        let found = levels().with_policy(policy).findings("coordinate-gap");
+        assert_eq!(
+            found[0].message,
+            "4 of the 8 numbers 0..7 that zkit.toml declares are missing: 3..4, 6..7"
+        );
+        assert_eq!((found[0].severity, found[0].array.as_deref()), (Severity::Error, Some("/member")));
+        let policy = "[[variable]]\nmatch = \"member\"\nexpect-range = \"0..2\"";
+        assert_eq!(levels().with_policy(policy).findings("coordinate-gap"), []);
+
+        let batch = |ids: &[i64]| {
+            coordinate_array(TestStore::new(), "file_id", ids, "{}")
+                .with_policy("[[variable]]\nmatch = \"file_id\"\nexpect-range = \"0..5\"")
+        };
+        assert_eq!(batch(&[0, 1]).findings("coordinate-gap"), []);
+        let found = cache_findings("coordinate-gap", &[batch(&[0, 1]), batch(&[4, 3])]);
+        assert_eq!(
+            found[0].message,
+            "`file_id`: 2 of the 6 numbers 0..5 that zkit.toml declares are missing: 2, 5"
+        );
+    }
+
+    #[test]
+    fn a_declared_end_is_looked_for() {
+        let store = |through: &str| {
+            let days: Vec<i64> = (0..31).collect();
+            coordinate_array(TestStore::new(), "time", &days, r#"{"units": "days since 2021-03-01"}"#)
+                .array("t2m", &v2_array(&[31], &[31]))
+                .file("t2m/.zattrs", br#"{"_ARRAY_DIMENSIONS": ["time"]}"#)
+                .with_policy(&format!(
+                    "[[variable]]\nmatch = \"t2m\"\nexpect-complete-through = \"{through}\""
+                ))
+                .findings("coordinate-gap")
+        };
+        assert_eq!(store("2021-03"), []);
+        assert_eq!(store("2021-03-31"), []);
+        let found = store("2021-04-02");
+        assert_eq!(found[0].array.as_deref(), Some("/t2m"));
+        assert_eq!(found[0].message, "`time` ends at 2021-03-31, zkit.toml declares 2021-04-02");
     }
 
     #[test]

@@ -80,8 +80,16 @@ fn is_path_of_a_platform(read: &CoordinateObservation) -> bool {
     spatial && (!ordered || read.analysis.duplicates.extra * 2 >= read.coordinate.len())
 }
 
-/// Returns where values stand again: `2013-01-10..11 (positions 36..39) again at 40..43`.
+/// Returns where values stand again: `54 stands 20 times`, `2013-01-10..11 (positions 36..39) again at 40..43`.
 fn repeats_in_words(read: &CoordinateObservation) -> String {
+    if let (1, Some(only)) = (read.analysis.duplicates.values, read.analysis.duplicates.repeats.first()) {
+        let times = read.analysis.duplicates.extra + 1;
+        return format!(
+            "{} stands {times} times, first at position {}",
+            read.coordinate.show(only.first),
+            only.first
+        );
+    }
     let positions = |first: usize, len: usize| match len {
         1 => format!("{first}"),
         _ => format!("{first}..{}", first + len - 1),
@@ -125,17 +133,25 @@ fn report(stores: &[StoreSummary], group: &IdGroup, finder: &mut Finder<'_>) {
         group.stores.len(),
         group.unique
     );
-    if different > 0 {
-        message.push_str(&format!("; {different} ids stand for different content"));
-    } else if equal == contents.len() {
-        message.push_str("; equal ids hold equal content");
-    } else if equal > 0 {
-        message.push_str(&format!("; of {} that were compared none holds different content", equal));
-    }
     if let Some(first) = group.repeated.first() {
         let holders: Vec<&str> =
             first.places.iter().filter_map(|place| Some(stores.get(place.store)?.name())).collect();
-        message.push_str(&format!(", the first is {} in {}", first.value, holders.join(" and ")));
+        message.push_str(&format!(" (the first is {} in {})", first.value, holders.join(" and ")));
+    }
+    let (compared, variables) = group.variables_compared(stores);
+    let seen = match compared == variables {
+        true => String::new(),
+        false => format!(" in the {compared} of {variables} variables that were compared"),
+    };
+    if different > 0 {
+        message.push_str(&match different {
+            1 => "; 1 id stands for different content".to_owned(),
+            _ => format!("; {different} ids stand for different content"),
+        });
+    } else if equal == contents.len() {
+        message.push_str(&format!("; equal ids hold equal content{seen}"));
+    } else if equal > 0 {
+        message.push_str(&format!("; the {equal} ids that were compared hold equal content{seen}"));
     }
     // those that hold different content first
     let mut order: Vec<usize> = (0..group.repeated.len()).collect();
@@ -168,6 +184,8 @@ fn report(stores: &[StoreSummary], group: &IdGroup, finder: &mut Finder<'_>) {
         .evidence("duplicates", duplicates)
         .evidence("different_content", different)
         .evidence("equal_content", equal)
+        .evidence("variables_compared", compared)
+        .evidence("variables", variables)
         .evidence("ids", ids)
         .remedy(match different {
             0 => "drop one of each: zkit slice STORE... --to DST --duplicates first",
@@ -256,7 +274,7 @@ mod tests {
         summaries[0].ids[0].rows = BTreeMap::from([(0, row(1)), (1, row(2))]);
         summaries[1].ids[0].rows = BTreeMap::from([(0, row(2)), (1, row(3))]);
         let found = summary_findings("duplicate-ids", &summaries);
-        assert!(found[0].message.contains("1 ids stand for different content"), "{}", found[0].message);
+        assert!(found[0].message.contains("1 id stands for different content"), "{}", found[0].message);
         assert_eq!(found[0].evidence["ids"][0]["content"], "different");
         assert_eq!(found[0].evidence["equal_content"], 1);
     }

@@ -2,6 +2,7 @@
 
 use zkit_core::engine::Keys;
 use zkit_core::metadata::ChunkKeys;
+use zkit_core::store::Store;
 use zkit_report::{Confidence, Severity};
 
 use super::shared::report_keys;
@@ -27,6 +28,9 @@ What to do: remove what is not wanted.",
     check: Check::Store(check),
 };
 
+/// Names that a finding holds.
+const EXAMPLES_MOST: usize = 3;
+
 fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
     let remedy = "remove what is not wanted";
     for array in &store.arrays {
@@ -43,6 +47,12 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
         let examples = listing.foreign.examples.iter().filter(elsewhere).cloned().collect();
         let keys = Keys { count: listing.foreign.count.saturating_sub(named), examples };
         report_keys(finder, Some(array.path()), &keys, ("files that no reader uses", remedy));
+    }
+    if let Some(Store::Zip(zip)) = &store.hierarchy.store {
+        let names = zip.outside();
+        let examples = names.iter().take(EXAMPLES_MOST).cloned().collect();
+        let keys = Keys { count: names.len() as u64, examples };
+        report_keys(finder, None, &keys, ("members of the zip file lie outside of the store", remedy));
     }
     if let Some(files) = &store.files {
         report_keys(finder, None, &files.foreign, ("files that no reader uses", remedy));

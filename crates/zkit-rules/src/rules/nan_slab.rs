@@ -159,10 +159,11 @@ fn report(
         .map(|&(first, last)| span_in_words(store, array, dimension, first, last))
         .collect();
     let more = slabs.runs.len().saturating_sub(words.len());
+    let words = words.join(", ");
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let message = format!(
         "everything at {}{more} is NaN: {} of {} along {}, while of a typical other one {:.1} % is{why}",
-        words.join(", "),
+        words,
         format::count(slabs.count),
         format::count(slabs.seen),
         array.dimension_label(dimension),
@@ -172,6 +173,7 @@ fn report(
         slabs.runs.iter().take(RUNS_MOST).map(|&(first, last)| vec![first, last]).collect();
     let draft = finder.array(array.path(), message).severity(severity).confidence(confidence);
     draft
+        .evidence("where", words)
         .evidence("dimension", array.dimension_label(dimension))
         .evidence("indices", runs)
         .evidence("count", slabs.count)
@@ -242,5 +244,12 @@ mod tests {
             let found = found(names, |day, _| is_nan(day));
             assert_eq!((found.len(), found[0].severity), (1, Severity::Info), "{}", found[0].message);
         }
+    }
+
+    #[test]
+    fn a_line_of_values_has_no_slabs() {
+        let values = [1.0, f32::NAN, 3.0, 4.0].map(f32::to_le_bytes).concat();
+        let store = TestStore::new().array("a", &v2_array(&[4], &[4])).file("a/0", &values);
+        assert!(store.findings("nan-slab").is_empty());
     }
 }

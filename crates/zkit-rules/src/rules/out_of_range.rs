@@ -44,7 +44,8 @@ struct Declared {
 
 fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
     for (array, values) in seen(store) {
-        let Some(stored) = stored_range(array) else { continue };
+        // absent chunks are judged for what is missing
+        let Some(stored) = stored_range(array).filter(|_| values.stored.elements > 0) else { continue };
         let packing = Packing::of(array).filter(|packing| !packing.is_identity());
         if let Some([low, high]) = store.variable(array.path()).valid_range {
             let declared =

@@ -1,6 +1,10 @@
 //! What several rules do alike.
 
+use std::collections::{BTreeMap, HashMap};
+
 use zkit_core::engine::{ChunkFault, FaultyChunks, Keys};
+use zkit_core::grid::ChunkSet;
+use zkit_core::hierarchy::{Reference, References};
 use zkit_core::metadata::Json;
 use zkit_report::format;
 
@@ -145,4 +149,34 @@ pub(crate) enum Absence {
     Missing,
     /// A value like any other.
     Value,
+}
+
+/// Returns the chunks whose references `takes` takes, array by array; references of no array of the run come last.
+pub(crate) fn references_by_array<'s, 'a>(
+    store: &'s StoreObservation<'a>,
+    references: &References,
+    takes: impl Fn(&Reference) -> bool,
+) -> Vec<(Option<&'s ArrayObservation<'a>>, ChunkSet)> {
+    let prefixes: HashMap<&str, usize> =
+        store.arrays.iter().enumerate().map(|(at, array)| (array.node.prefix(), at)).collect();
+    let mut found: BTreeMap<Option<usize>, ChunkSet> = BTreeMap::new();
+    for reference in references.references.iter().filter(|reference| takes(reference)) {
+        let ends = reference.key.match_indices('/').map(|(end, _)| end);
+        let array =
+            std::iter::once(0).chain(ends).find_map(|end| prefixes.get(&reference.key[..end])).copied();
+        let position = array.and_then(|at| {
+            let node = store.arrays[at].node;
+            let rest = reference.key[node.prefix().len()..].trim_start_matches('/');
+            let index = node.metadata.chunk_keys.parse_key(rest, node.metadata.grid.rank())?;
+            node.metadata.grid.position_of(&index)
+        });
+        let chunks = found.entry(array.filter(|_| position.is_some())).or_default();
+        if let Some(position) = position {
+            chunks.insert(position);
+        }
+    }
+    let mut found: Vec<_> =
+        found.into_iter().map(|(array, chunks)| (array.map(|at| &store.arrays[at]), chunks)).collect();
+    found.sort_by_key(|(array, _)| array.is_none());
+    found
 }

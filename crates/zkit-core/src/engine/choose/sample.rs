@@ -77,7 +77,7 @@ pub fn sample_array(
     }
     let target = Grid::regular(metadata.shape(), target_chunk_shape)
         .map_err(|message| Error::new(ErrorKind::Unsupported, message))?;
-    let chunks_most = if let Store::Local(_) = source.store { CHUNKS_LOCAL } else { CHUNKS_REMOTE };
+    let chunks_most = if source.store.is_remote() { CHUNKS_REMOTE } else { CHUNKS_LOCAL };
     let reader = ArrayReader::new(source.store, source.array, source.chunk_limit)?;
     let piece = Piece { source: &metadata.grid, target: &target, item_bytes, chunks_most };
 

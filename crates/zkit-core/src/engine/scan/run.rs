@@ -138,7 +138,7 @@ impl Work<'_> {
     fn run(&self, positions: Vec<usize>, threads: usize, memory: u64) {
         let queue = Mutex::new(self.runs(positions));
         let next = || queue.lock().ok().and_then(|mut runs| runs.next());
-        if let Store::Local(_) = self.store {
+        if !self.store.is_remote() {
             return std::thread::scope(|scope| {
                 for _ in 0..threads {
                     scope.spawn(|| {

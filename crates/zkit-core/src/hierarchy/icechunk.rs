@@ -1,0 +1,363 @@
+//! Icechunk repositories: whether their objects are whole, and whether the chunks that manifests name are there.
+//!
+//! Source: Icechunk's specification, versions 1 and 2: each metadata object is a header of 39 bytes and a flatbuffer,
+//! compressed with zstd.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::codec::{ZstdWalk, walk_zstd};
+use crate::error::{ErrorKind, Result};
+use crate::store::{ObjectKind, Store};
+
+/// The first bytes of every metadata object: `ICE`, an ice cube, `CHUNK`.
+const MAGIC: [u8; 12] = [b'I', b'C', b'E', 0xf0, 0x9f, 0xa7, 0x8a, b'C', b'H', b'U', b'N', b'K'];
+/// Magic, the writer's name in 24 bytes, and one byte each for version, type and compression.
+const HEADER_BYTES: usize = 39;
+/// Larger objects are not looked into.
+const OBJECT_BYTES_MOST: u64 = 64 << 20;
+/// Larger flatbuffers are not decoded.
+const DECODED_BYTES_MOST: usize = 256 << 20;
+/// Metadata objects that are looked into, at most.
+const OBJECTS_MOST: usize = 10_000;
+/// Missing chunks that are named, each array.
+const NAMED_MOST: usize = 1_000;
+
+/// What was seen of an Icechunk repository.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Repository {
+    /// Metadata objects that were looked into.
+    pub objects: u64,
+    /// Metadata objects that are no whole ones: key and reason.
+    pub damaged: Vec<(String, String)>,
+    /// Arrays with chunks that manifests name and that are gone, by path.
+    pub missing: BTreeMap<String, MissingChunks>,
+    /// Chunks that lie in files outside of the repository.
+    pub virtual_chunks: u64,
+    /// Chunks that lie in the repository.
+    pub native_chunks: u64,
+    /// Why not all could be looked into.
+    pub unread: Option<String>,
+}
+
+/// Chunks of one array that are gone.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MissingChunks {
+    /// How many.
+    pub count: u64,
+    /// Their indices, of the first ones.
+    pub indices: Vec<Vec<u64>>,
+    /// The object of the first one.
+    pub object: String,
+}
+
+impl Repository {
+    /// Looks into all metadata objects of a repository, and for the chunks that they name.
+    ///
+    /// One listing, and one read of each snapshot and manifest. Errors: those of the listing.
+    pub fn read(store: &Store) -> Result<Self> {
+        let (mut keys, mut chunks) = (Vec::new(), BTreeSet::new());
+        let mut repository = Self::default();
+        store.list("", &mut |object| match object.key.split_once('/') {
+            Some(("chunks", id)) => {
+                chunks.insert(id.to_owned());
+            }
+            Some(("snapshots" | "manifests" | "transactions", _)) => {
+                if object.kind == ObjectKind::Regular && object.size <= OBJECT_BYTES_MOST {
+                    keys.push(object.key.to_owned());
+                } else {
+                    repository
+                        .unread
+                        .get_or_insert_with(|| format!("`{}` is no file of a usual size", object.key));
+                }
+            }
+            _ => {}
+        })?;
+        keys.sort();
+        if keys.len() > OBJECTS_MOST {
+            repository.unread =
+                Some(format!("{} metadata objects, {OBJECTS_MOST} were looked into", keys.len()));
+            keys.truncate(OBJECTS_MOST);
+        }
+        repository.look_into(store, &keys, &chunks);
+        Ok(repository)
+    }
+
+    fn look_into(&mut self, store: &Store, keys: &[String], chunks: &BTreeSet<String>) {
+        let mut paths = BTreeMap::new();
+        let mut manifests = Vec::new();
+        let mut text = Vec::new();
+        for key in keys {
+            match store.get(key, OBJECT_BYTES_MOST, &mut text) {
+                Ok(true) => {}
+                // gone since the listing
+                Ok(false) => continue,
+                Err(error) if error.kind() == ErrorKind::Cancelled => return,
+                Err(error) => {
+                    self.unread.get_or_insert_with(|| error.one_line());
+                    continue;
+                }
+            }
+            self.objects += 1;
+            match decode(&text) {
+                Ok(buffer) if key.starts_with("snapshots/") => {
+                    if read_snapshot(&buffer, &mut paths).is_none() {
+                        self.damaged.push((key.clone(), "its flatbuffer leads outside of itself".to_owned()));
+                    }
+                }
+                Ok(buffer) if key.starts_with("manifests/") => manifests.push((key, buffer)),
+                Ok(_) => {}
+                Err(why) => self.damaged.push((key.clone(), why)),
+            }
+        }
+        for (key, buffer) in manifests {
+            if self.read_manifest(&buffer, &paths, chunks).is_none() {
+                self.damaged.push((key.clone(), "its flatbuffer leads outside of itself".to_owned()));
+            }
+        }
+        self.damaged.sort();
+    }
+
+    /// Looks for the chunks that a manifest names. Source: `manifest.fbs`: arrays with a node's id and references, each with
+    /// index, inline bytes, offset, length, chunk id, location.
+    fn read_manifest(
+        &mut self,
+        buffer: &[u8],
+        paths: &BTreeMap<[u8; 8], String>,
+        chunks: &BTreeSet<String>,
+    ) -> Option<()> {
+        let root = Table::root(buffer)?;
+        for array in root.tables(1)? {
+            let node = array.bytes::<8>(0)?;
+            let path = paths.get(&node).cloned();
+            for reference in array.tables(1)? {
+                let Some(id) = reference.bytes::<12>(4) else {
+                    self.virtual_chunks += u64::from(reference.field(5).is_some());
+                    continue;
+                };
+                self.native_chunks += 1;
+                let id = base32(&id);
+                // nodes that no snapshot holds any more are waiting to be collected
+                let Some(path) = path.as_ref().filter(|_| !chunks.contains(&id)) else { continue };
+                let missing = self.missing.entry(path.clone()).or_default();
+                let index = reference.numbers(0).unwrap_or_default();
+                if missing.indices.contains(&index) {
+                    continue;
+                }
+                missing.count += 1;
+                if missing.object.is_empty() {
+                    missing.object = format!("chunks/{id}");
+                }
+                if missing.indices.len() < NAMED_MOST {
+                    missing.indices.push(index);
+                }
+            }
+        }
+        Some(())
+    }
+}
+
+/// Takes in the paths of a snapshot's nodes. Source: `snapshot.fbs`: nodes are the third field, with id and path.
+fn read_snapshot(buffer: &[u8], paths: &mut BTreeMap<[u8; 8], String>) -> Option<()> {
+    for node in Table::root(buffer)?.tables(2)? {
+        paths.insert(node.bytes::<8>(0)?, node.text(1)?);
+    }
+    Some(())
+}
+
+/// Returns the flatbuffer of a metadata object, or why there is none.
+fn decode(object: &[u8]) -> Result<Vec<u8>, String> {
+    if !object.starts_with(&MAGIC) {
+        return Err("it does not begin like an Icechunk object".to_owned());
+    }
+    let Some((header, body)) = object.split_at_checked(HEADER_BYTES) else {
+        return Err(format!("{} bytes, the header alone has {HEADER_BYTES}", object.len()));
+    };
+    match header[HEADER_BYTES - 1] {
+        0 => Ok(body.to_vec()),
+        1 => {
+            match walk_zstd(body, body.len() as u64) {
+                ZstdWalk::Whole | ZstdWalk::Trailing { .. } => {}
+                ZstdWalk::Broken(why) => return Err(why.to_owned()),
+                ZstdWalk::Cut | ZstdWalk::OutOfSight => {
+                    return Err(format!(
+                        "it is cut off after {} bytes: its zstd frame goes on",
+                        object.len()
+                    ));
+                }
+            }
+            decompress(body).ok_or_else(|| "its zstd frame does not decode".to_owned())
+        }
+        other => Err(format!("compression {other} is none that the specification knows")),
+    }
+}
+
+fn decompress(body: &[u8]) -> Option<Vec<u8>> {
+    let mut capacity = body.len().saturating_mul(8).max(1 << 16);
+    loop {
+        let mut decoded = vec![0; capacity.min(DECODED_BYTES_MOST)];
+        if let Ok(bytes) = zstd_safe::decompress(decoded.as_mut_slice(), body) {
+            decoded.truncate(bytes);
+            return Some(decoded);
+        }
+        if capacity >= DECODED_BYTES_MOST {
+            return None;
+        }
+        capacity = capacity.saturating_mul(8);
+    }
+}
+
+/// Returns an id as the name of its object. Source: Crockford's base 32, without padding.
+fn base32(id: &[u8]) -> String {
+    const DIGITS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+    let (mut text, mut bits, mut held) = (String::new(), 0u32, 0u32);
+    for &byte in id {
+        bits = bits << 8 | u32::from(byte);
+        held += 8;
+        while held >= 5 {
+            held -= 5;
+            text.push(char::from(DIGITS[(bits >> held & 31) as usize]));
+        }
+        bits &= (1 << held) - 1;
+    }
+    if held > 0 {
+        text.push(char::from(DIGITS[(bits << (5 - held) & 31) as usize]));
+    }
+    text
+}
+
+/// One table of a flatbuffer; every access is checked. Source: FlatBuffers' internals.
+#[derive(Clone, Copy)]
+struct Table<'a> {
+    buffer: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Table<'a> {
+    fn root(buffer: &'a [u8]) -> Option<Self> {
+        Some(Self { buffer, at: word(buffer, 0)? })
+    }
+
+    /// Returns where a field lies; `None` where it is left out.
+    fn field(&self, slot: usize) -> Option<usize> {
+        let back = i32::from_le_bytes(array(self.buffer, self.at)?);
+        let vtable = i64::try_from(self.at).ok()?.checked_sub(i64::from(back))?;
+        let vtable = usize::try_from(vtable).ok()?;
+        let bytes = usize::from(u16::from_le_bytes(array(self.buffer, vtable)?));
+        let entry = 4 + 2 * slot;
+        if entry + 2 > bytes {
+            return None;
+        }
+        let offset = usize::from(u16::from_le_bytes(array(self.buffer, vtable.checked_add(entry)?)?));
+        (offset > 0).then(|| self.at.checked_add(offset))?
+    }
+
+    fn bytes<const N: usize>(&self, slot: usize) -> Option<[u8; N]> {
+        array(self.buffer, self.field(slot)?)
+    }
+
+    /// Returns where the elements of a vector begin, and how many there are.
+    fn vector(&self, slot: usize, element_bytes: usize) -> Option<(usize, usize)> {
+        let field = self.field(slot)?;
+        let start = field.checked_add(word(self.buffer, field)?)?;
+        let count = word(self.buffer, start)?;
+        let first = start.checked_add(4)?;
+        let end = first.checked_add(count.checked_mul(element_bytes)?)?;
+        (end <= self.buffer.len()).then_some((first, count))
+    }
+
+    fn tables(&self, slot: usize) -> Option<impl Iterator<Item = Table<'a>> + use<'a>> {
+        let buffer = self.buffer;
+        let (first, count) = match self.field(slot) {
+            Some(_) => self.vector(slot, 4)?,
+            None => (0, 0),
+        };
+        let table = move |position: usize| {
+            let at = first + 4 * position;
+            Some(Table { buffer, at: at.checked_add(word(buffer, at)?)? })
+        };
+        Some((0..count).filter_map(table))
+    }
+
+    fn text(&self, slot: usize) -> Option<String> {
+        let (first, count) = self.vector(slot, 1)?;
+        Some(String::from_utf8_lossy(&self.buffer[first..first + count]).into_owned())
+    }
+
+    fn numbers(&self, slot: usize) -> Option<Vec<u64>> {
+        let (first, count) = self.vector(slot, 4)?;
+        (0..count).map(|position| word(self.buffer, first + 4 * position).map(|word| word as u64)).collect()
+    }
+}
+
+fn word(buffer: &[u8], at: usize) -> Option<usize> {
+    usize::try_from(u32::from_le_bytes(array(buffer, at)?)).ok()
+}
+
+fn array<const N: usize>(buffer: &[u8], at: usize) -> Option<[u8; N]> {
+    buffer.get(at..at.checked_add(N)?)?.try_into().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::location::StoreUrl;
+    use crate::store::StoreOptions;
+
+    fn copy_of_fixture() -> tempfile::TempDir {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/gauges.icechunk");
+        let folder = tempfile::tempdir().unwrap();
+        for entry in walkdir::WalkDir::new(&source) {
+            let entry = entry.unwrap();
+            let target = folder.path().join(entry.path().strip_prefix(&source).unwrap());
+            if entry.file_type().is_dir() {
+                std::fs::create_dir_all(target).unwrap();
+            } else {
+                std::fs::copy(entry.path(), target).unwrap();
+            }
+        }
+        folder
+    }
+
+    fn read(folder: &Path) -> Repository {
+        let store = Store::open(&StoreUrl::Local(folder.to_owned()), &StoreOptions::default()).unwrap();
+        Repository::read(&store).unwrap()
+    }
+
+    #[test]
+    fn a_sound_repository_has_all_that_it_names() {
+        let folder = copy_of_fixture();
+        let found = read(folder.path());
+        assert!(found.damaged.is_empty() && found.missing.is_empty(), "{found:?}");
+        assert!(found.objects > 0 && found.native_chunks > 0, "{found:?}");
+    }
+
+    #[test]
+    fn a_chunk_that_is_gone_is_named_and_a_cut_manifest_is_damaged() {
+        let folder = copy_of_fixture();
+        let chunk = std::fs::read_dir(folder.path().join("chunks")).unwrap().next().unwrap().unwrap();
+        std::fs::remove_file(chunk.path()).unwrap();
+        let found = read(folder.path());
+        assert_eq!(found.missing.len(), 1, "{found:?}");
+        let missing = found.missing.values().next().unwrap();
+        assert_eq!(missing.object, format!("chunks/{}", chunk.file_name().to_string_lossy()));
+        for manifest in std::fs::read_dir(folder.path().join("manifests")).unwrap() {
+            let path = manifest.unwrap().path();
+            let bytes = std::fs::read(&path).unwrap();
+            std::fs::write(path, &bytes[..bytes.len() / 2]).unwrap();
+        }
+        assert!(!read(folder.path()).damaged.is_empty());
+    }
+
+    #[test]
+    fn flatbuffers_that_lead_outside_are_no_panic() {
+        for length in 0..64 {
+            for byte in [0u8, 1, 4, 0x7f, 0xff] {
+                let buffer = vec![byte; length];
+                let _ = Repository::default().read_manifest(&buffer, &BTreeMap::new(), &BTreeSet::new());
+                let _ = read_snapshot(&buffer, &mut BTreeMap::new());
+            }
+        }
+    }
+}

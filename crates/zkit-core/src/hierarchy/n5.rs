@@ -1,0 +1,274 @@
+//! N5 containers: whether the heads of their blocks are what `attributes.json` promises.
+//!
+//! Source: <https://github.com/saalfeldlab/n5>, "File-system specification": a block is a mode, the number of dimensions and
+//! its size in big-endian numbers, then the compressed elements.
+
+use std::collections::BTreeMap;
+
+use crate::codec::blosc;
+use crate::error::{Error, ErrorKind, Result};
+use crate::grid::product;
+use crate::metadata::Json;
+use crate::store::{ObjectKind, Store};
+
+/// Blocks that are looked at, at most.
+const BLOCKS_MOST: usize = 1_000_000;
+/// Bytes read of the end of a block, or of its start.
+const PART_BYTES: u64 = 64;
+/// Faulty blocks that are named, each dataset and fault.
+const NAMED_MOST: usize = 1_000;
+/// Larger documents are no attributes.
+const ATTRIBUTES_BYTES_MOST: u64 = 16 << 20;
+
+/// What was seen of one dataset of an N5 container.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct N5Dataset {
+    /// Its path, starting with `/`.
+    pub path: String,
+    /// Its dimensions, in N5's order.
+    pub dimensions: Vec<u64>,
+    /// The size of its blocks.
+    pub block_size: Vec<u64>,
+    /// Blocks that are stored.
+    pub blocks: u64,
+    /// Their bytes.
+    pub bytes_stored: u64,
+    /// Blocks that are no whole ones: index and reason.
+    pub faulty: Vec<(Vec<u64>, String)>,
+    /// How many of these there are in all.
+    pub faulty_count: u64,
+}
+
+/// What a dataset's attributes say.
+struct Attributes {
+    dataset: N5Dataset,
+    item_bytes: Option<u64>,
+    compression: String,
+    zlib: bool,
+}
+
+/// Returns the datasets of an N5 container, with the blocks that are no whole ones.
+///
+/// One listing; two small reads a block, of its start and its end. Errors: those of the listing, `Cancelled`.
+pub fn read_n5(store: &Store) -> Result<Vec<N5Dataset>> {
+    let (mut documents, mut blocks) = (Vec::new(), Vec::new());
+    let mut too_many = false;
+    store.list("", &mut |object| {
+        let name = object.key.rsplit('/').next().unwrap_or(object.key);
+        if name == "attributes.json" {
+            documents.push(object.key.to_owned());
+        } else if object.kind == ObjectKind::Regular && blocks.len() < BLOCKS_MOST {
+            blocks.push((object.key.to_owned(), object.size));
+        } else {
+            too_many |= blocks.len() >= BLOCKS_MOST;
+        }
+    })?;
+    if too_many {
+        let message = format!("more than {BLOCKS_MOST} blocks in an N5 container");
+        return Err(Error::new(ErrorKind::Unsupported, message).with_hint("pass --depth metadata"));
+    }
+    let mut datasets: BTreeMap<String, Attributes> = BTreeMap::new();
+    for (key, fetched) in documents.iter().zip(store.get_many(&documents, ATTRIBUTES_BYTES_MOST)) {
+        let Some(text) = fetched? else { continue };
+        let prefix = key.strip_suffix("attributes.json").unwrap_or_default().to_owned();
+        if let Some(attributes) =
+            Json::parse(&text).ok().and_then(|document| attributes_of(&prefix, &document))
+        {
+            datasets.insert(prefix, attributes);
+        }
+    }
+    for (key, size) in blocks {
+        let Some((prefix, index)) = dataset_of(&key, &datasets) else { continue };
+        let verdict = look(store, &key, size, &datasets[&prefix])?;
+        let Some(attributes) = datasets.get_mut(&prefix) else { continue };
+        let dataset = &mut attributes.dataset;
+        dataset.blocks += 1;
+        dataset.bytes_stored = dataset.bytes_stored.saturating_add(size);
+        if let Some(why) = verdict {
+            dataset.faulty_count += 1;
+            if dataset.faulty.len() < NAMED_MOST {
+                dataset.faulty.push((index, why));
+            }
+        }
+    }
+    let mut found: Vec<N5Dataset> = datasets.into_values().map(|attributes| attributes.dataset).collect();
+    found.iter_mut().for_each(|dataset| dataset.faulty.sort());
+    Ok(found)
+}
+
+fn attributes_of(prefix: &str, document: &Json) -> Option<Attributes> {
+    let lengths = |key: &str| -> Option<Vec<u64>> {
+        document.get(key)?.as_array()?.iter().map(Json::as_integer).collect()
+    };
+    let (dimensions, block_size) = (lengths("dimensions")?, lengths("blockSize")?);
+    let data_type = document.get("dataType").and_then(Json::as_str).unwrap_or_default();
+    let item_bytes = match data_type {
+        "uint8" | "int8" => Some(1),
+        "uint16" | "int16" => Some(2),
+        "uint32" | "int32" | "float32" => Some(4),
+        "uint64" | "int64" | "float64" => Some(8),
+        _ => None,
+    };
+    let compression = document.get("compression");
+    let kind =
+        compression.and_then(|compression| compression.get("type")).or(document.get("compressionType"));
+    let zlib = compression.and_then(|compression| compression.get("useZlib")).and_then(Json::as_bool);
+    Some(Attributes {
+        dataset: N5Dataset {
+            path: format!("/{}", prefix.trim_end_matches('/')),
+            dimensions,
+            block_size,
+            ..N5Dataset::default()
+        },
+        item_bytes,
+        compression: kind.and_then(Json::as_str).unwrap_or("raw").to_owned(),
+        zlib: zlib.unwrap_or(false),
+    })
+}
+
+/// Returns the dataset that a key is a block of, and the block's index.
+fn dataset_of(key: &str, datasets: &BTreeMap<String, Attributes>) -> Option<(String, Vec<u64>)> {
+    datasets.iter().find_map(|(prefix, attributes)| {
+        let index: Option<Vec<u64>> =
+            key.strip_prefix(prefix.as_str())?.split('/').map(|part| part.parse().ok()).collect();
+        let index = index.filter(|index| index.len() == attributes.dataset.dimensions.len())?;
+        Some((prefix.clone(), index))
+    })
+}
+
+/// Returns what is wrong with a block, if something is.
+fn look(store: &Store, key: &str, size: u64, attributes: &Attributes) -> Result<Option<String>> {
+    let rank = attributes.dataset.dimensions.len();
+    let header_bytes = 4 + 4 * rank as u64;
+    let (mut head, mut tail) = (Vec::new(), Vec::new());
+    if store.get_range(key, 0, header_bytes + PART_BYTES, &mut head)?.is_none() {
+        return Ok(None);
+    }
+    if size < header_bytes {
+        return Ok(Some(format!("{size} bytes, its header alone has {header_bytes}")));
+    }
+    store.get_suffix(key, PART_BYTES.min(size - header_bytes), &mut tail)?;
+    Ok(verdict(&head, &tail, size, attributes))
+}
+
+fn verdict(head: &[u8], tail: &[u8], size: u64, attributes: &Attributes) -> Option<String> {
+    let rank = attributes.dataset.dimensions.len();
+    let half = |at: usize| head.get(at..at + 2).map(|part| u16::from_be_bytes([part[0], part[1]]));
+    let word = |at: usize| {
+        let part = head.get(at..at + 4)?;
+        Some(u64::from(u32::from_be_bytes([part[0], part[1], part[2], part[3]])))
+    };
+    let (mode, dimensions) = (half(0)?, half(2)?);
+    if mode > 2 {
+        return Some(format!("its header says mode {mode}, and there are three"));
+    }
+    // a block of objects has no shape
+    if mode != 0 {
+        return None;
+    }
+    if usize::from(dimensions) != rank {
+        return Some(format!("its header says {dimensions} dimensions, the dataset has {rank}"));
+    }
+    let lengths: Vec<u64> = (0..rank).map_while(|dimension| word(4 + 4 * dimension)).collect();
+    let fits = lengths.len() == rank
+        && lengths
+            .iter()
+            .zip(&attributes.dataset.block_size)
+            .all(|(length, most)| (1..=*most).contains(length));
+    if !fits {
+        return Some(format!(
+            "its header says {lengths:?} elements, blocks have {:?}",
+            attributes.dataset.block_size
+        ));
+    }
+    let decoded = product(&lengths)?.checked_mul(attributes.item_bytes?)?;
+    let start = 4 + 4 * rank;
+    let body = head.get(start..)?;
+    match attributes.compression.as_str() {
+        "raw" => {
+            let found = size - start as u64;
+            (found != decoded).then(|| format!("{found} bytes of elements, expected {decoded}"))
+        }
+        "gzip" if !attributes.zlib => {
+            if !body.starts_with(b"\x1f\x8b") {
+                return Some("no gzip stream begins behind its header".to_owned());
+            }
+            let last = tail.last_chunk::<4>().map(|last| u64::from(u32::from_le_bytes(*last)));
+            (last != Some(decoded & 0xffff_ffff)).then(|| {
+                format!("its gzip stream does not end in its length of {decoded} bytes: the end is missing")
+            })
+        }
+        "bzip2" => (!body.starts_with(b"BZh")).then(|| "no bzip2 stream begins behind its header".to_owned()),
+        "xz" => {
+            (!body.starts_with(b"\xfd7zXZ\0")).then(|| "no xz stream begins behind its header".to_owned())
+        }
+        "blosc" => match blosc::Header::parse(body) {
+            Ok(header) if header.cbytes > size - start as u64 => Some(format!(
+                "its blosc header says {} bytes, {} are there",
+                header.cbytes,
+                size - start as u64
+            )),
+            Ok(header) if header.nbytes != decoded => {
+                Some(format!("its blosc header says {} decoded bytes, expected {decoded}", header.nbytes))
+            }
+            Ok(_) => None,
+            Err(error) => Some(error.to_string()),
+        },
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::location::StoreUrl;
+    use crate::store::StoreOptions;
+
+    fn datasets(attributes: &str, blocks: &[(&str, Vec<u8>)]) -> Vec<N5Dataset> {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("attributes.json"), r#"{"n5":"2.0.0"}"#).unwrap();
+        std::fs::create_dir(folder.path().join("a")).unwrap();
+        std::fs::write(folder.path().join("a/attributes.json"), attributes).unwrap();
+        for (name, bytes) in blocks {
+            let path = folder.path().join("a").join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, bytes).unwrap();
+        }
+        let url = StoreUrl::Local(folder.path().to_owned());
+        read_n5(&Store::open(&url, &StoreOptions::default()).unwrap()).unwrap()
+    }
+
+    /// A block of `shape`, with these bytes behind its header.
+    fn block(shape: &[u32], body: &[u8]) -> Vec<u8> {
+        let mut block = vec![0, 0, 0, u8::try_from(shape.len()).unwrap()];
+        shape.iter().for_each(|length| block.extend(length.to_be_bytes()));
+        block.extend(body);
+        block
+    }
+
+    #[test]
+    fn blocks_are_compared_with_what_their_dataset_promises() {
+        let raw =
+            r#"{"dimensions":[4,3],"blockSize":[2,3],"dataType":"uint16","compression":{"type":"raw"}}"#;
+        let found = datasets(
+            raw,
+            &[
+                ("0/0", block(&[2, 3], &[0; 12])),
+                ("1/0", block(&[2, 3], &[0; 11])),
+                ("2/0", block(&[2, 3, 1], &[0; 12])),
+                ("3/0", vec![0; 3]),
+            ],
+        );
+        assert_eq!((found.len(), found[0].path.as_str(), found[0].blocks), (1, "/a", 4));
+        let indices: Vec<_> = found[0].faulty.iter().map(|(index, _)| index[0]).collect();
+        assert_eq!(indices, [1, 2, 3]);
+    }
+
+    #[test]
+    fn a_gzip_stream_must_end_in_its_length() {
+        let gzip = r#"{"dimensions":[4],"blockSize":[4],"dataType":"uint8","compression":{"type":"gzip"}}"#;
+        let whole = [&b"\x1f\x8b\x08\0\0\0\0\0\0\x03"[..], &[1; 20], &4u32.to_le_bytes()].concat();
+        let found = datasets(gzip, &[("0", block(&[4], &whole)), ("1", block(&[4], &whole[..30]))]);
+        assert_eq!(found[0].faulty.iter().map(|(index, _)| index[0]).collect::<Vec<_>>(), [1]);
+    }
+}

@@ -1,0 +1,58 @@
+//! `corrupt-manifest`: a metadata object of a repository is damaged.
+
+use zkit_report::{Confidence, Severity};
+
+use crate::depth::Depth;
+use crate::finder::Finder;
+use crate::observe::StoreObservation;
+use crate::rule::{Check, Rule};
+
+pub(crate) const RULE: Rule = Rule {
+    id: "corrupt-manifest",
+    severity: Severity::Error,
+    confidence: Confidence::High,
+    depth: Depth::Headers,
+    summary: "a metadata object of a repository is damaged",
+    explanation: "\
+A snapshot, manifest or transaction of an Icechunk repository is cut off or is none: all arrays whose chunks
+it names are lost with it.
+
+On disk: an object that does not begin with the magic bytes of Icechunk, whose zstd frame goes on behind the
+end, or whose flatbuffer leads outside of itself.
+
+Legitimate: none.
+
+What to do: restore the object from a copy; earlier snapshots may still be whole.",
+    check: Check::Store(check),
+};
+
+fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
+    let Some(repository) = &store.repository else { return };
+    for (key, why) in &repository.damaged {
+        finder
+            .store(format!("`{key}` is damaged: {why}"))
+            .evidence("key", key.clone())
+            .remedy("restore the object from a copy; earlier snapshots may still be whole");
+    }
+    if let Some(why) = &repository.unread {
+        finder
+            .store(format!("not all metadata objects could be looked into: {why}"))
+            .severity(Severity::Warning)
+            .remedy("restore access to them, then audit again");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zkit_core::hierarchy::Repository;
+
+    use crate::testing::TestStore;
+
+    #[test]
+    fn damaged_objects_are_named() {
+        let damaged = vec![("manifests/X".to_owned(), "it is cut off".to_owned())];
+        let found = TestStore::new()
+            .repository_findings("corrupt-manifest", Repository { damaged, ..Repository::default() });
+        assert!(found[0].message.contains("`manifests/X`"), "{}", found[0].message);
+    }
+}
