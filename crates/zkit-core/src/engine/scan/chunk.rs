@@ -1,23 +1,24 @@
 //! One stored chunk: read, decoded piece by piece, scanned.
 
+mod shard;
+
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::AtomicI64;
 use std::time::Instant;
 
 use bytes::Bytes;
 
+use super::elements::{element_kind, missing_values};
 use super::gather::{BadUnit, Flags, Found, Gather, UnitFacts, UnitGrid};
 use super::profile::Profiles;
 use super::rows::RowCounts;
-use super::sample::spread;
 use super::unit::Unit;
-use crate::codec::{Chain, CodecError, PartialDecode, Scratch, ShardCodec, ShardIndex, blosc};
+use crate::codec::{Chain, CodecError, PartialDecode, Scratch, ShardCodec, blosc};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Meter;
 use crate::grid::{Grid, Region, product};
 use crate::hierarchy::ArrayNode;
 use crate::kernels::scan::{Constancy, ElementKind, Scanner, Statistics};
-use crate::metadata::{ArrayMetadata, DataType, FillValue, Json, ZarrFormat};
 use crate::read::{ThreadBuffers, WHOLE_SHARD_BYTES, to_usize};
 use crate::store::Store;
 use crate::units::{Bytes as Size, saturating_usize};
@@ -432,119 +433,6 @@ impl<'a> Prepared<'a> {
         Ok(whole)
     }
 
-    /// Scans the inner chunks of a shard; those that are corrupt are noted, and the others scanned all the same.
-    #[expect(clippy::too_many_arguments, reason = "the shard, its bytes, its place, and where to decode it")]
-    fn scan_shard(
-        &self,
-        (shard, grid): (&ShardCodec, &Grid),
-        key: &str,
-        place: Place<'_>,
-        source: &Source<'_>,
-        (buffers, thread): (&mut ThreadBuffers, &mut Thread),
-        shared: Shared<'_>,
-        found: &mut Found,
-    ) -> std::result::Result<(), Failure> {
-        let Some(scanner) = &self.scanner else { return Ok(()) };
-        let ThreadBuffers { codec, encoded, decoded, head } = buffers;
-        let alone = matches!(source, Source::Read) && self.reads_itself();
-        let (index, bytes) = if alone {
-            let Some(index) = self.read_index(shard, key, codec, head, shared.meter)? else {
-                found.absent_elements += place.region.elements().unwrap_or(0);
-                return Ok(());
-            };
-            (index, None)
-        } else {
-            let Some(bytes) = self.encoded(key, source, encoded, shared.meter)? else {
-                found.absent_elements += place.region.elements().unwrap_or(0);
-                return Ok(());
-            };
-            found.bytes += bytes.len() as u64;
-            (shard.index_of(codec, bytes)?, Some(bytes))
-        };
-        let wanted = match self.sampled.filter(|_| alone) {
-            Some(seed) => spread(index.0.len(), INNER_SAMPLE, seed ^ place.position),
-            None => spread(index.0.len(), usize::MAX, 0),
-        };
-        let first: Vec<u64> = place
-            .region
-            .start
-            .iter()
-            .zip(grid.largest_chunk_shape())
-            .map(|(&at, inner)| at / inner.max(1))
-            .collect();
-        let started = Instant::now();
-        for (at, inner) in index.0.iter().enumerate().filter(|(at, _)| wanted(*at)) {
-            let inside = crate::grid::unravel(at as u64, shard.counts());
-            let inner_index: Vec<u64> =
-                first.iter().zip(inside).map(|(&first, at)| first.saturating_add(at)).collect();
-            // shards at the edge hold inner chunks outside the array
-            let Some(position) = grid.position_of(&inner_index) else { continue };
-            let region = grid.chunk_region(&inner_index);
-            let unit = Place { position, region: &region };
-            let Some(inner) = inner else {
-                found.absent_elements += region.elements().unwrap_or(0);
-                continue;
-            };
-            let stored = match bytes {
-                Some(bytes) => ShardCodec::inner_bytes(bytes, inner),
-                None => {
-                    if inner.length > self.encoded_limit {
-                        let length = Size(inner.length);
-                        return Err(Failure::Skipped(format!(
-                            "an inner chunk of {length} is more than memory allows"
-                        )));
-                    }
-                    let read = self.store.get_range(key, inner.offset, inner.length, head);
-                    read.map_err(|error| Failure::from(&error))?;
-                    shared.meter.bytes_read.add(head.len() as u64);
-                    found.bytes += head.len() as u64;
-                    head.as_slice()
-                }
-            };
-            let scanned = self.scan_unit(
-                scanner,
-                shard.inner(),
-                stored,
-                unit,
-                (codec.inner(), decoded),
-                thread,
-                shared,
-                found,
-            );
-            match scanned {
-                Err(Failure::Corrupt(reason)) => {
-                    found.corrupt.push(BadUnit { position: place.position, inner: Some(position), reason });
-                }
-                other => other?,
-            }
-        }
-        shared.meter.decode_time.add_time(started.elapsed());
-        Ok(())
-    }
-
-    /// Reads the index of a shard alone; `None` if the shard is absent.
-    fn read_index(
-        &self,
-        shard: &ShardCodec,
-        key: &str,
-        codec: &mut Scratch,
-        head: &mut Vec<u8>,
-        meter: &Meter,
-    ) -> std::result::Result<Option<ShardIndex>, Failure> {
-        let length = shard.index_bytes() as u64;
-        let read = match shard.index_at_start() {
-            true => self.store.get_range(key, 0, length, head),
-            false => self.store.get_suffix(key, length, head),
-        };
-        let Some(stored) = read.map_err(|error| Failure::from(&error))? else { return Ok(None) };
-        if (head.len() as u64) < length {
-            let reason = format!("a shard of {stored} bytes cannot hold its index of {length}");
-            return Err(Failure::Corrupt(reason));
-        }
-        meter.bytes_read.add(length);
-        Ok(Some(shard.read_index(codec, head, stored)?))
-    }
-
     /// Scans elements without fixed size: whether they decode, and which are the fill value.
     fn scan_variable(
         &self,
@@ -637,46 +525,6 @@ fn streams(chain: &Chain) -> bool {
 fn pieces(bytes: &[u8], item: usize) -> impl Iterator<Item = (usize, &[u8])> {
     let step = (PIECE_BYTES / item).max(1) * item;
     bytes.chunks(step).enumerate().map(move |(at, piece)| (at * step, piece))
-}
-
-/// Returns how elements of a type are scanned; `None` where they have no fixed size.
-pub(super) fn element_kind(data_type: &DataType) -> Option<ElementKind> {
-    Some(match data_type {
-        DataType::Bool => ElementKind::Unsigned(1),
-        DataType::Int(bytes) => ElementKind::Signed(*bytes),
-        DataType::UInt(bytes) => ElementKind::Unsigned(*bytes),
-        DataType::Float(bytes) => ElementKind::Float(*bytes),
-        DataType::Complex(bytes) => ElementKind::Complex(bytes / 2),
-        DataType::Time { .. } => ElementKind::Time,
-        DataType::Extension { name, .. } if name == "bfloat16" => ElementKind::BFloat16,
-        other => ElementKind::Opaque(saturating_usize(other.item_bytes()?)),
-    })
-}
-
-/// Returns the elements that stand for a missing value: the attributes `_FillValue` and `missing_value`, and v2's fill
-/// value unless it is zero, which is what writers put who mean nothing by it. Source: CF conventions, section 2.5.1.
-fn missing_values(metadata: &ArrayMetadata, kind: ElementKind) -> Vec<Vec<u8>> {
-    let mut values = Vec::new();
-    for name in ["_FillValue", "missing_value"] {
-        let attribute = metadata.attributes.get(name);
-        let listed =
-            attribute.and_then(Json::as_array).unwrap_or(attribute.map_or(&[], std::slice::from_ref));
-        values.extend(listed.iter().filter_map(|json| metadata.data_type.element(json)));
-    }
-    if let (ZarrFormat::V2, FillValue::Item(fill)) = (metadata.format, &metadata.fill_value)
-        && fill.iter().any(|&byte| byte != 0)
-    {
-        values.push(fill.clone());
-    }
-    // NaN is counted as such
-    values.retain(|value| {
-        let mut statistics = Statistics::default();
-        Scanner::new(kind, None, &[]).scan(value, &mut statistics);
-        statistics.nan == 0
-    });
-    values.sort_unstable();
-    values.dedup();
-    values
 }
 
 /// Returns the elements of stored chunks, by their positions.
