@@ -12,6 +12,7 @@ use zkit_core::codec::blosc::{Decoder, Encoder, InnerCodec, Level, Params, Shuff
 use zkit_core::codec::{Chain, Recoder, Scratch};
 use zkit_core::hierarchy::Hierarchy;
 use zkit_core::kernels::copy::{Canvas, Strided, c_strides, copy_strided, f_strides};
+use zkit_core::kernels::scan::{ElementKind, Scanner, Statistics};
 use zkit_core::kernels::{bitshuffle, shuffle, swap};
 use zkit_core::location::StoreUrl;
 use zkit_core::metadata::{ArrayMetadata, Json};
@@ -53,6 +54,39 @@ fn kernels(criterion: &mut Criterion) {
         });
         group.bench_function(format!("swap {type_size}"), |bencher| {
             bencher.iter(|| swap::swap_bytes(type_size, black_box(&mut dst)));
+        });
+    }
+    group.finish();
+}
+
+fn scans(criterion: &mut Criterion) {
+    let floats = field(BLOCK_BYTES);
+    let mut masked = floats.clone();
+    // every third element is NaN, as over land
+    masked.chunks_exact_mut(12).for_each(|three| three[..4].copy_from_slice(&f32::NAN.to_le_bytes()));
+    let mut dst = vec![0; BLOCK_BYTES];
+    let mut group = of_bytes(criterion, "scans", BLOCK_BYTES);
+    group.bench_function("memcpy", |bencher| {
+        bencher.iter(|| black_box(&mut dst).copy_from_slice(black_box(&floats)))
+    });
+    let one = &floats[..4];
+    for (name, kind, src, fill) in [
+        ("float32", ElementKind::Float(4), &floats, None),
+        ("float32, a third NaN", ElementKind::Float(4), &masked, None),
+        ("float32, fill value among them", ElementKind::Float(4), &floats, Some(one)),
+        ("float64", ElementKind::Float(8), &floats, None),
+        ("float16", ElementKind::Float(2), &floats, None),
+        ("int16", ElementKind::Signed(2), &floats, None),
+        ("uint8", ElementKind::Unsigned(1), &floats, None),
+        ("int64", ElementKind::Signed(8), &floats, None),
+    ] {
+        let scanner = Scanner::new(kind, fill, &[]);
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| {
+                let mut statistics = Statistics::default();
+                scanner.scan(black_box(src), &mut statistics);
+                statistics
+            });
         });
     }
     group.finish();
@@ -265,5 +299,5 @@ fn consolidated(folder: &Path) -> String {
     text
 }
 
-criterion_group!(benches, kernels, copies, frames, recoding, metadata, digests);
+criterion_group!(benches, kernels, scans, copies, frames, recoding, metadata, digests);
 criterion_main!(benches);

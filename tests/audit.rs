@@ -49,7 +49,8 @@ fn store(root: &Path, stored: &[u64]) {
     fs::write(root.join("time/0"), values(0..16)).expect("the coordinate can be written");
     for &chunk in stored {
         let first = u16::try_from(2 * chunk).expect("few chunks");
-        fs::write(root.join(format!("t2m/{chunk}")), values(first + 1..first + 3)).expect("a chunk can be written");
+        fs::write(root.join(format!("t2m/{chunk}")), values(first + 1..first + 3))
+            .expect("a chunk can be written");
     }
 }
 
@@ -128,7 +129,8 @@ fn the_policy_a_baseline_and_arguments_decide_what_fails() {
     let root = folder.path().join("a.zarr");
     store(&root, &[0, 1, 2]);
     let audit = |arguments: &[&str]| {
-        run(zkit().current_dir(folder.path()).args(["audit", "a.zarr", "--depth", "listing"]).args(arguments)).code
+        run(zkit().current_dir(folder.path()).args(["audit", "a.zarr", "--depth", "listing"]).args(arguments))
+            .code
     };
     assert_eq!(audit(&[]), 1);
     assert_eq!(audit(&["--fail-on", "never"]), 0);
@@ -164,7 +166,9 @@ fn rules_explain_themselves_and_unknown_ones_have_near_ones() {
 #[test]
 fn every_rule_has_its_row_in_the_list_of_rules() {
     let all = run(zkit().args(["audit", "--explain", "all", "--format", "json"])).json();
-    let mut page = String::from("# The rules of `zkit audit`\n\nWritten by `zkit audit --explain all`; a test holds it to the rules.\n\n");
+    let mut page = String::from(
+        "# The rules of `zkit audit`\n\nWritten by `zkit audit --explain all`; a test holds it to the rules.\n\n",
+    );
     page.push_str("| rule | severity | seen from depth | finds |\n|---|---|---|---|\n");
     for rule in all["rules"].as_array().expect("a list") {
         let text = |key: &str| rule[key].as_str().expect("text").to_owned();
@@ -212,10 +216,16 @@ fn a_store_that_differs_from_its_source_is_told() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let copy = copy_to(TOUR, folder.path());
     let source = fixture(TOUR).display().to_string();
-    assert!(!rules(&findings(&copy, &["--depth", "metadata", "--against", &source]).1).contains(&"source-mismatch"));
+    assert!(
+        !rules(&findings(&copy, &["--depth", "metadata", "--against", &source]).1)
+            .contains(&"source-mismatch")
+    );
     let other = folder.path().join("a.zarr");
     store(&other, &[0]);
-    assert!(rules(&findings(&other, &["--depth", "metadata", "--against", &source]).1).contains(&"source-mismatch"));
+    assert!(
+        rules(&findings(&other, &["--depth", "metadata", "--against", &source]).1)
+            .contains(&"source-mismatch")
+    );
 }
 
 #[test]

@@ -1,6 +1,7 @@
 """Stores whose every name tries to leave the place where it is shown."""
 
 import json
+import struct
 
 NAMES = [
     "<script>alert(1)<script>",
@@ -48,7 +49,7 @@ def write(folder):
     for name in NAMES[::2]:
         chunk = store / name / "c" / "0" / "0"
         chunk.parent.mkdir(parents=True)
-        chunk.write_bytes(bytes(4 * 3 * 4))
+        chunk.write_bytes(struct.pack("<12f", *[float("nan")] * 5, *range(7)))
         chunk.with_name("1").write_bytes(b"cut off")
     (store / "zarr.json").write_text(json.dumps({"zarr_format": 3, "node_type": "group", "attributes": {}}))
     return store

@@ -183,3 +183,18 @@ def test_a_wrong_key_is_named_without_the_secret(s3, proxy):
     outcome = s3("inspect", f"s3://AKIAEXAMPLE:hunter2@{bucket.NAME}/a/ostia_sst.zarr")
     assert outcome.code in (2, 3)
     assert "hunter2" not in outcome.err
+
+
+@pytest.mark.parametrize("name", ["ostia_sst.zarr", "cmems_ocean.zarr", "mixed_types.zarr", "sharded_index_end.zarr"])
+def test_scanned_values_are_those_from_disk(zkit, s3, name):
+    def variables(outcome):
+        assert outcome.code in (0, 1, 3), outcome.err
+        found = [{**variable, "store": None} for variable in outcome.json()["variables"]]
+        # threads add the sums of their chunks in any order
+        return [{**one, "mean": one["mean"] and pytest.approx(one["mean"], rel=1e-12)} for one in found]
+
+    arguments = ("--depth", "full", "--fail-on", "never", "--format", "json")
+    from_disk = variables(zkit("audit", FIXTURES / name, *arguments))
+    remote = s3("audit", url(name), *arguments)
+    assert remote.code in (0, 1, 3), remote.err
+    assert [{**variable, "store": None} for variable in remote.json()["variables"]] == from_disk

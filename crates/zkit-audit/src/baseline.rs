@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use zkit_core::error::{Error, ErrorKind};
-use zkit_report::Finding;
+use zkit_report::{Finding, fingerprints};
 
 /// Larger files are no baselines.
 const MOST_BYTES: u64 = 256 << 20;
@@ -59,15 +59,16 @@ impl Baseline {
             return 0;
         }
         let before = findings.len();
-        findings.retain(|finding| !self.0.contains(&finding.fingerprint()));
+        let mut of_each = fingerprints(findings.iter()).into_iter();
+        findings.retain(|_| of_each.next().is_none_or(|fingerprint| !self.0.contains(&fingerprint)));
         (before - findings.len()) as u64
     }
 }
 
 /// Writes the findings as a baseline; the file appears once it is complete.
 pub(crate) fn write(path: &Path, findings: &[Finding]) -> Result<(), Error> {
-    let known = findings.iter().map(|finding| Known {
-        fingerprint: finding.fingerprint(),
+    let known = findings.iter().zip(fingerprints(findings)).map(|(finding, fingerprint)| Known {
+        fingerprint,
         rule: finding.rule.to_owned(),
         store: finding.store.clone(),
         array: finding.array.clone(),
@@ -117,6 +118,8 @@ mod tests {
         let mut findings = vec![finding("/a", "4 chunks"), finding("/b", "3 chunks")];
         assert_eq!(baseline.hide(&mut findings), 1);
         assert_eq!(findings[0].array.as_deref(), Some("/b"));
+        let mut twice = vec![finding("/a", "3 chunks"), finding("/a", "another thing")];
+        assert_eq!(baseline.hide(&mut twice), 1, "a second finding of that place is new");
         assert_eq!(Baseline::load(None).unwrap().hide(&mut findings), 0);
         assert_eq!(Baseline::load(Some(&folder.path().join("x"))).unwrap_err().kind(), ErrorKind::Absent);
     }

@@ -16,8 +16,9 @@ use zkit_rules::summary::StoreSummary;
 
 use crate::gather::Run;
 
-/// One coordinate may take so much; larger ones are named, not read.
-const COORDINATE_BYTES_MOST: u64 = 1 << 30;
+/// One coordinate may take so much while it is read and judged, about four million numbers; larger ones are named, not
+/// read.
+const COORDINATE_BYTES_MOST: u64 = 256 << 20;
 /// At depth `sample`, the rows of so many ids are compared,
 const SAMPLED_IDS: usize = 64;
 /// and in each store so much is decoded for that.

@@ -5,9 +5,10 @@ use std::time::SystemTime;
 
 use zkit_core::cancel::Cancel;
 use zkit_core::engine::{Closeness, Resources, Sample, survey_references, survey_store};
+use zkit_core::engine::{Repository, read_n5};
 use zkit_core::error::{Error, ErrorKind, Result};
 use zkit_core::event::Observer;
-use zkit_core::hierarchy::{ArrayNode, Container, Hierarchy, Repository, StoreKind, read_n5};
+use zkit_core::hierarchy::{ArrayNode, Container, Hierarchy, StoreKind};
 use zkit_core::location::StoreUrl;
 use zkit_core::store::{Store, StoreOptions};
 use zkit_rules::Depth;

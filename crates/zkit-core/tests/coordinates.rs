@@ -312,6 +312,8 @@ fn coordinates_of_every_type_are_read() {
     assert_eq!(shown(&read(root, "months", limit).unwrap()), ["0", "1"]);
     write_array(root, "huge", "<i8", 1 << 20, 1 << 40, &none, &[]);
     assert_eq!(read(root, "huge", limit).unwrap_err().kind(), ErrorKind::OverBudget);
+    write_array(root, "single", "<i1", 1, 1 << 19, &none, &[]);
+    assert_eq!(read(root, "single", 1 << 30).unwrap_err().kind(), ErrorKind::OverBudget);
     write_array(root, "wide", "<i8", 1 << 40, 4, &none, &[&longs(&[0])]);
     assert_eq!(read(root, "wide", limit).unwrap_err().kind(), ErrorKind::OverBudget);
     write_array(root, "short", "<i8", 4, 4, &none, &[&longs(&[0])]);

@@ -141,10 +141,8 @@ impl Report {
 }
 
 fn advice(rule: &str, remedy: &str, findings: &[&Finding], names: &Names) -> Advice {
-    let mut seen = BTreeSet::new();
-    let stores = findings.iter().map(|finding| finding.store.as_str()).filter(|store| seen.insert(*store));
-    let stores: Vec<&str> = stores.collect();
-    let arrays: Vec<&str> = findings.iter().filter_map(|finding| finding.array.as_deref()).collect();
+    let stores = each_once(findings.iter().map(|finding| finding.store.as_str()));
+    let arrays = each_once(findings.iter().filter_map(|finding| finding.array.as_deref()));
     let places = if stores.len() == 1 { names.places(&stores, &arrays) } else { names.stores(&stores) };
     let why = format!("{rule}: {places}");
     if words::is_command(remedy) {
@@ -152,6 +150,12 @@ fn advice(rule: &str, remedy: &str, findings: &[&Finding], names: &Names) -> Adv
         return Advice { what: why, why: String::new(), command: Some(remedy.to_owned()) };
     }
     Advice { what: clip(remedy), why, command: None }
+}
+
+/// Returns the texts in their order, each once.
+fn each_once<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut seen = BTreeSet::new();
+    texts.filter(|text| seen.insert(*text)).collect()
 }
 
 /// Returns the findings of a rule; those that say the same of several places are one item.

@@ -23,6 +23,7 @@ mod rules;
 pub mod summary;
 #[cfg(test)]
 mod testing;
+mod values;
 pub mod words;
 
 pub use depth::Depth;

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::time::SystemTime;
 
 use zkit_core::engine::{ArraySurvey, ArrayValues, ChunkFault, FaultyChunks, StoreFiles};
-use zkit_core::hierarchy::{ArrayNode, Hierarchy, N5Dataset, References, Repository};
+use zkit_core::engine::{N5Dataset, Repository};
+use zkit_core::hierarchy::{ArrayNode, Hierarchy, References};
 use zkit_core::metadata::{Defect, Json};
 
 use crate::coordinates::{CoordinateObservation, UnreadCoordinate};
@@ -130,9 +131,18 @@ impl<'a> StoreObservation<'a> {
         u64::try_from(age).is_ok_and(|age| age >= self.policy.grace.as_secs())
     }
 
-    /// Returns what the policy says of the array at `path`.
+    /// Returns what the policy says of the array at `path`, and what the convention of the store says of all.
     pub fn variable(&self, path: &str) -> VariableRules {
-        self.policy.variable(path)
+        let mut rules = self.policy.variable(path);
+        rules.nan_allowed |= self.missing_is_nan();
+        rules
+    }
+
+    /// Returns whether NaN stands for what is missing by the convention that the store declares.
+    /// Source: the VCF Zarr specification, "Missing and fill values".
+    fn missing_is_nan(&self) -> bool {
+        let root = self.hierarchy.groups.iter().find(|group| group.path == "/");
+        root.is_some_and(|root| root.attributes.get("vcf_zarr_version").is_some())
     }
 
     /// Returns the coordinate array of a dimension of `array`: of its name, one-dimensional, in the same group or one

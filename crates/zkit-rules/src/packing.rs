@@ -44,9 +44,9 @@ impl Packing {
     }
 }
 
-/// Returns the least and the largest valid number of an array, as stored.
+/// Returns the least and the largest valid number in the stored chunks of an array, not unpacked.
 pub fn stored_range(array: &ArrayObservation<'_>) -> Option<(f64, f64)> {
-    let statistics = array.values.as_ref()?.statistics();
+    let statistics = &array.values.as_ref()?.stored;
     Some((statistics.min?.to_f64(), statistics.max?.to_f64()))
 }
 

@@ -6,36 +6,45 @@ use crate::finder::Finder;
 use crate::observe::{CacheObservation, StoreObservation};
 use crate::rule::{Check, Rule};
 use crate::rules;
+use crate::words;
 
 /// Every rule, sorted by id. A new rule is one more line, and a file of the same name in `rules/`.
 pub const RULES: &[&Rule] = &[
     &rules::absent_chunks::RULE,
     &rules::absent_inner_chunks::RULE,
     &rules::absurd_shape::RULE,
+    &rules::all_fill::RULE,
+    &rules::all_nan::RULE,
     &rules::bad_shard_index::RULE,
     &rules::consolidated_missing::RULE,
     &rules::consolidated_stale::RULE,
     &rules::coordinate_gap::RULE,
     &rules::coordinate_not_monotonic::RULE,
     &rules::corrupt_archive::RULE,
+    &rules::corrupt_chunk::RULE,
     &rules::corrupt_manifest::RULE,
     &rules::dangling_link::RULE,
     &rules::dead_reference::RULE,
     &rules::dimension_mismatch::RULE,
     &rules::draft_format::RULE,
+    &rules::duplicate_content::RULE,
     &rules::duplicate_ids::RULE,
     &rules::empty_store::RULE,
     &rules::error_body::RULE,
     &rules::fill_value_confusion::RULE,
     &rules::foreign_file::RULE,
+    &rules::infinite::RULE,
     &rules::malformed_metadata::RULE,
     &rules::metadata_only_array::RULE,
     &rules::missing_object::RULE,
     &rules::missing_slab::RULE,
     &rules::missing_variable::RULE,
     &rules::mixed_formats::RULE,
+    &rules::nan_fraction::RULE,
+    &rules::nan_slab::RULE,
     &rules::not_zarr::RULE,
     &rules::orphan_chunks::RULE,
+    &rules::out_of_range::RULE,
     &rules::outside_link::RULE,
     &rules::pointer_file::RULE,
     &rules::reference_outside::RULE,
@@ -43,9 +52,11 @@ pub const RULES: &[&Rule] = &[
     &rules::schema_drift::RULE,
     &rules::source_mismatch::RULE,
     &rules::store_in_subfolder::RULE,
+    &rules::suspect_values::RULE,
     &rules::temporary_file::RULE,
     &rules::tiny_chunks::RULE,
     &rules::truncated_chunk::RULE,
+    &rules::undeclared_missing_value::RULE,
     &rules::undersized_store::RULE,
     &rules::unreadable::RULE,
     &rules::unsafe_name::RULE,
@@ -99,6 +110,7 @@ pub fn check_store(store: &StoreObservation<'_>) -> Vec<Finding> {
             findings.extend(finder.into_findings());
         }
     }
+    words::name_places(store, &mut findings);
     findings
 }
 

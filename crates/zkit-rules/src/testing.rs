@@ -4,11 +4,12 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use zkit_core::cancel::Cancel;
+use zkit_core::engine::Repository;
 use zkit_core::engine::{
     Closeness, Resources, Sample, ScanTarget, scan_values, survey_references, survey_store,
 };
 use zkit_core::event::{Observer, Silent};
-use zkit_core::hierarchy::{ArrayNode, Hierarchy, Reach, Repository, TargetFound};
+use zkit_core::hierarchy::{ArrayNode, Hierarchy, Reach, TargetFound};
 use zkit_core::location::StoreUrl;
 use zkit_core::read::ReadContext;
 use zkit_core::select::read_coordinate;

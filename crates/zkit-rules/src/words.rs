@@ -1,10 +1,13 @@
 //! Where something lies, in the words of its coordinates.
 
+use serde_json::Value;
 use zkit_core::select::range_in_words;
-use zkit_report::{ChunkBox, ChunkGrid};
+use zkit_report::{ChunkBox, ChunkGrid, Finding};
 
 use crate::observe::{ArrayObservation, StoreObservation};
 
+/// What is said of an array's whole.
+const ALL: &str = "all of it";
 /// Boxes that are put into words at most.
 const BOXES_MOST: usize = 3;
 
@@ -44,7 +47,7 @@ pub fn box_in_words(
         }
         parts.push(span_in_words(store, array, dimension, start, end.min(length).saturating_sub(1)));
     }
-    if parts.is_empty() { "all of it".to_owned() } else { parts.join(", ") }
+    if parts.is_empty() { ALL.to_owned() } else { parts.join(", ") }
 }
 
 /// Returns several boxes in words; of many the first ones and how many there are beside them.
@@ -60,6 +63,30 @@ pub fn boxes_in_words(
         words.push(format!("{} more", boxes.len() - BOXES_MOST));
     }
     words.join("; ")
+}
+
+/// Says in findings where their chunks lie, as `where` in the evidence and behind the message; findings of arrays none of
+/// whose coordinates was read stay as they are, and so do those that say it themselves.
+pub(crate) fn name_places(store: &StoreObservation<'_>, findings: &mut [Finding]) {
+    for finding in findings {
+        if finding.evidence.contains_key("where") {
+            continue;
+        }
+        let Some(array) = finding.array.as_deref().and_then(|path| store.array(path)) else { continue };
+        let Some(boxes) = finding.chunks.as_deref().filter(|boxes| !boxes.is_empty()) else { continue };
+        let rank = array.node.metadata.shape().len();
+        let read = (0..rank).filter_map(|dimension| store.coordinate_of(array, dimension));
+        // a coordinate does not name its own places
+        let mut read = read.filter(|found| found.path() != array.path());
+        if !read.any(|found| store.coordinate(found.path()).is_some()) {
+            continue;
+        }
+        let words = boxes_in_words(store, array, boxes, finding.grid);
+        if words != ALL {
+            finding.message.push_str(&format!(" ({words})"));
+        }
+        finding.evidence.insert("where".to_owned(), Value::from(words));
+    }
 }
 
 /// Returns an inclusive range of positions along a dimension in words: `time 2021-03-29..31`, or `time[84..87]`.
@@ -84,7 +111,7 @@ pub fn span_in_words(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{TestStore, coordinate_array};
+    use crate::testing::{TestStore, coordinate_array, v2_array};
 
     #[test]
     fn boxes_are_named_by_coordinates_where_they_were_read() {
@@ -107,8 +134,26 @@ mod tests {
             let all = ChunkBox { first: vec![0, 0], last: vec![4, 0] };
             assert_eq!(box_in_words(observed, array, &all, ChunkGrid::Stored), "all of it");
             assert_eq!(span_in_words(observed, array, 1, 1, 2), "x[1..2]");
+            let mut findings = crate::check_store(observed);
+            findings.retain(|finding| finding.rule == "metadata-only-array");
+            assert_eq!(findings[0].evidence["where"], "all of it");
             let boxes = vec![one; 5];
             assert!(boxes_in_words(observed, array, &boxes, ChunkGrid::Stored).ends_with("; 2 more"));
         });
+    }
+
+    #[test]
+    fn findings_say_where_their_chunks_lie() {
+        let store = TestStore::new();
+        let days: Vec<i64> = (0..8).collect();
+        let mut store = coordinate_array(store, "time", &days, r#"{"units": "days since 2021-03-25"}"#)
+            .array("t2m", &v2_array(&[8, 3], &[1, 3]))
+            .file("t2m/.zattrs", br#"{"_ARRAY_DIMENSIONS": ["time", "x"]}"#);
+        for day in [0, 1, 2, 3] {
+            store = store.file(&format!("t2m/{day}.0"), &[1; 12]);
+        }
+        let found = store.findings("missing-slab");
+        assert_eq!(found[0].evidence["where"], "time 2021-03-29..2021-04-01");
+        assert!(found[0].message.ends_with(" (time 2021-03-29..2021-04-01)"), "{}", found[0].message);
     }
 }

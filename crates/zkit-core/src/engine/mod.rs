@@ -12,9 +12,9 @@ mod journal;
 mod lanes;
 mod prepared;
 mod queue;
-mod sink;
 mod rows;
 mod scan;
+mod sink;
 mod spill;
 mod survey;
 mod variable;
@@ -32,15 +32,15 @@ pub use journal::{
     Opened, Publishing, Record, check_objects, check_present,
 };
 pub use lanes::Resources;
-pub use sink::Sink;
 pub use rows::{RowDigests, digest_rows};
 pub use scan::{
     ArrayValues, BadUnit, BadUnits, Coverage, NanProfile, Sample, ScanTarget, StandIn, UnitFacts, UnitGrid,
     scan_values,
 };
+pub use sink::Sink;
 pub use survey::{
     ArraySurvey, BloscFrames, ChunkFault, Closeness, FaultyChunks, Frames, InnerAbsence, Keys, Listing,
-    ShardIndexes, SizeTally, StoreFiles, StoreSurvey, StoredChunk, SurveyDepth, Tally, ZstdFrames, survey,
-    survey_references, survey_store,
+    MissingChunks, N5Dataset, Repository, ShardIndexes, SizeTally, StoreFiles, StoreSurvey, StoredChunk,
+    SurveyDepth, Tally, ZstdFrames, read_n5, survey, survey_references, survey_store,
 };
 pub use verify::{Proof, Verified, Verify, verify};

@@ -4,6 +4,7 @@
 //! answer is not decoded: absent chunks are counted, chunks of the same bytes are scanned once.
 
 mod chunk;
+mod elements;
 mod gather;
 mod profile;
 mod rows;

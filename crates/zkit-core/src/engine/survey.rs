@@ -5,7 +5,9 @@ mod faults;
 mod files;
 mod frames;
 mod heads;
+mod icechunk;
 mod listing;
+mod n5;
 mod names;
 mod references;
 
@@ -17,7 +19,9 @@ pub use closely::{Closeness, InnerAbsence, StoreSurvey, survey_store};
 pub use faults::{ChunkFault, FaultyChunks};
 pub use files::StoreFiles;
 pub use frames::{BloscFrames, Frames, ShardIndexes, Tally, ZstdFrames};
+pub use icechunk::{MissingChunks, Repository};
 pub use listing::{Keys, Listing, SizeTally, StoredChunk};
+pub use n5::{N5Dataset, read_n5};
 pub use references::survey_references;
 
 use self::frames::{Look, Seen};

@@ -3,14 +3,10 @@
 mod beside;
 mod classify;
 mod consolidated;
-mod icechunk;
-mod n5;
 mod node;
 mod open;
 mod references;
 mod walk;
 
-pub use icechunk::{MissingChunks, Repository};
-pub use n5::{N5Dataset, read_n5};
 pub use node::{ArrayNode, Consolidated, Container, GroupNode, Hierarchy, StoreKind};
 pub use references::{Reach, Reference, ReferenceTarget, References, TargetFound};

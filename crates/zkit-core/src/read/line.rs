@@ -15,7 +15,9 @@ use crate::units::{Bytes, saturating_usize};
 /// Elements without fixed size are taken to need so many bytes at least.
 const VARIABLE_ITEM_BYTES: u64 = 32;
 /// Chunks that are fetched before they are decoded.
-const GROUP: usize = 256;
+const GROUP: u64 = 256;
+/// Lines of more chunks are refused: each is a file or a request, there or not.
+const CHUNKS_MOST: u64 = 1 << 18;
 
 /// The elements of an array of one dimension.
 #[derive(Debug)]
@@ -49,30 +51,30 @@ impl ArrayReader<'_> {
         };
         let item_bytes = metadata.data_type.item_bytes().unwrap_or(VARIABLE_ITEM_BYTES);
         let chunk = metadata.grid.largest_chunk_shape().first().copied().unwrap_or(1);
+        let chunks = metadata.grid.counts().first().copied().unwrap_or(0);
         let needed = length.max(chunk).checked_mul(item_bytes);
-        if needed.is_none_or(|needed| needed > limit_bytes) {
+        if needed.is_none_or(|needed| needed > limit_bytes) || chunks > CHUNKS_MOST {
             let message = format!(
-                "`{}` is too large to be read whole: {length} elements in chunks of {chunk}, {} allowed",
+                "`{}` is too large to be read whole: {length} elements in {chunks} chunks of {chunk}, {} in {CHUNKS_MOST} \
+                 chunks allowed",
                 self.node().path,
                 Bytes(limit_bytes)
             );
             return Err(Error::new(ErrorKind::OverBudget, message));
         }
-        let chunks: Vec<Vec<u64>> =
-            (0..metadata.grid.counts().first().copied().unwrap_or(0)).map(|index| vec![index]).collect();
         if self.item_bytes().is_none() {
-            return self.read_variable_line(length, &chunks, limit_bytes, context);
+            return self.read_variable_line(length, chunks, limit_bytes, context);
         }
-        self.read_fixed_line(length, &chunks, context)
+        self.read_fixed_line(length, chunks, context)
     }
 
-    fn read_fixed_line(&self, length: u64, chunks: &[Vec<u64>], context: ReadContext<'_>) -> Result<Line> {
+    fn read_fixed_line(&self, length: u64, chunks: u64, context: ReadContext<'_>) -> Result<Line> {
         let item = self.item_bytes().unwrap_or(1);
         let mut bytes = vec![0; saturating_usize(length).saturating_mul(item)];
         let mut absent = Vec::new();
         let mut rest = bytes.as_mut_slice();
-        for group in chunks.chunks(GROUP) {
-            let fetched = self.fetch(group, context.meter)?;
+        for group in groups(chunks) {
+            let fetched = self.fetch(&group, context.meter)?;
             let work: Vec<_> = group
                 .iter()
                 .enumerate()
@@ -138,14 +140,14 @@ impl ArrayReader<'_> {
     fn read_variable_line(
         &self,
         length: u64,
-        chunks: &[Vec<u64>],
+        chunks: u64,
         limit_bytes: u64,
         context: ReadContext<'_>,
     ) -> Result<Line> {
         let mut elements = VariableElements::default();
         let mut absent = Vec::new();
-        for group in chunks.chunks(GROUP) {
-            let fetched = self.fetch(group, context.meter)?;
+        for group in groups(chunks) {
+            let fetched = self.fetch(&group, context.meter)?;
             for (position, chunk_index) in group.iter().enumerate() {
                 context.cancel.check()?;
                 let source = match &fetched {
@@ -181,6 +183,12 @@ impl ArrayReader<'_> {
     fn inside(&self, chunk_index: &[u64], length: u64) -> Region {
         self.node().metadata.grid.chunk_region(chunk_index).intersection(&Region::whole(&[length]))
     }
+}
+
+/// Returns the indices of all chunks of a line in groups.
+fn groups(chunks: u64) -> impl Iterator<Item = Vec<Vec<u64>>> {
+    let starts = (0..chunks.div_ceil(GROUP)).map(|group| group * GROUP);
+    starts.map(move |start| (start..chunks.min(start + GROUP)).map(|index| vec![index]).collect())
 }
 
 /// Joins ranges that touch; they are sorted.

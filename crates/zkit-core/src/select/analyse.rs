@@ -86,20 +86,25 @@ pub enum Order {
 pub fn analyse(coordinate: &Coordinate) -> Analysis {
     let values = &coordinate.values;
     let present: Vec<usize> = coordinate.present().collect();
+    let missing = coordinate.len() - present.len();
     let first_infinite = match values {
         Values::Floats { values, .. } => present.iter().copied().find(|&at| values[at].is_infinite()),
         _ => None,
     };
     let strict = strictly(values, &present);
-    let (unique, duplicates) = match strict {
-        Some(_) => (present.clone(), Duplicates::default()),
-        None => without_repeats(values, &present),
+    let (unique, duplicates, sorted) = match strict {
+        Some(_) => (present, Duplicates::default(), None),
+        None => {
+            let sorted = sorted(values, &present);
+            let (unique, duplicates) = without_repeats(values, present, &sorted);
+            (unique, duplicates, Some(sorted))
+        }
     };
     let order = order_of(coordinate, &unique);
-    let steps = steps_of(coordinate, &ascending(values, unique, order));
+    let steps = steps_of(coordinate, &ascending(values, unique, order, sorted));
     Analysis {
         len: coordinate.len(),
-        missing: coordinate.len() - present.len(),
+        missing,
         first_missing: (0..coordinate.len()).find(|&at| coordinate.is_missing(at)),
         first_infinite,
         duplicates,
@@ -115,23 +120,38 @@ fn strictly(values: &Values, positions: &[usize]) -> Option<Ordering> {
     (first != Ordering::Equal && pairs.all(|pair| pair == first)).then_some(first)
 }
 
-/// Returns the positions in ascending order of their values.
-fn ascending(values: &Values, mut positions: Vec<usize>, order: Order) -> Vec<usize> {
-    match order {
-        Order::Single | Order::Increasing => {}
-        Order::Decreasing => positions.reverse(),
-        Order::Seam { .. } | Order::Broken { .. } => {
-            positions.sort_by(|&one, &other| values.compare(one, other));
+/// Returns positions in ascending order of their values, equal ones in the order of the array.
+fn sorted(values: &Values, positions: &[usize]) -> Vec<usize> {
+    let mut sorted = positions.to_vec();
+    sorted.sort_unstable_by(|one, other| values.compare(*one, *other).then(one.cmp(other)));
+    sorted
+}
+
+/// Returns the positions of values that are all different in ascending order of their values; `sorted` holds them and
+/// repeated ones.
+fn ascending(
+    values: &Values,
+    mut positions: Vec<usize>,
+    order: Order,
+    sorted: Option<Vec<usize>>,
+) -> Vec<usize> {
+    match (order, sorted) {
+        (Order::Single | Order::Increasing, _) => positions,
+        (Order::Decreasing, _) => {
+            positions.reverse();
+            positions
         }
+        (_, Some(mut sorted)) => {
+            sorted.dedup_by(|one, other| values.compare(*one, *other) == Ordering::Equal);
+            sorted
+        }
+        // only values in order are not sorted
+        (_, None) => positions,
     }
-    positions
 }
 
 /// Returns the positions without those whose value stands earlier, and what was left out.
-fn without_repeats(values: &Values, positions: &[usize]) -> (Vec<usize>, Duplicates) {
-    let mut sorted = positions.to_vec();
-    // stable: equal values stay in the order of the array
-    sorted.sort_by(|&one, &other| values.compare(one, other));
+fn without_repeats(values: &Values, mut positions: Vec<usize>, sorted: &[usize]) -> (Vec<usize>, Duplicates) {
     let mut duplicates = Duplicates::default();
     let mut repeated: Vec<(usize, usize)> = Vec::new();
     for equal in sorted.chunk_by(|&one, &other| values.compare(one, other) == Ordering::Equal) {
@@ -153,8 +173,8 @@ fn without_repeats(values: &Values, positions: &[usize]) -> (Vec<usize>, Duplica
         }
     }
     let mut repeated = repeated.iter().map(|&(again, _)| again).peekable();
-    let unique = positions.iter().copied().filter(|&at| repeated.next_if_eq(&at).is_none()).collect();
-    (unique, duplicates)
+    positions.retain(|&at| repeated.next_if_eq(&at).is_none());
+    (positions, duplicates)
 }
 
 /// Returns the order of values that are all different.

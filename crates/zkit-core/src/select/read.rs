@@ -144,11 +144,11 @@ fn fixed(meaning: &Meaning<'_>, bytes: &[u8]) -> Result<(Values, Vec<bool>)> {
     match data_type {
         DataType::Bool | DataType::Int(_) => {
             let width = data_type.item_bytes().unwrap_or(1);
-            Ok(integers(meaning, elements(bytes, width).map(|item| i128::from(signed(item))).collect()))
+            Ok(integers(meaning, elements(bytes, width).map(|item| i128::from(signed(item)))))
         }
         DataType::UInt(width) => {
             let values = elements(bytes, u64::from(*width)).map(|item| i128::from(unsigned(item)));
-            Ok(integers(meaning, values.collect()))
+            Ok(integers(meaning, values))
         }
         DataType::Float(width) => {
             let values = elements(bytes, u64::from(*width)).map(float).collect();
@@ -217,7 +217,10 @@ fn time_units(meaning: &Meaning<'_>) -> Option<TimeUnits> {
     TimeUnits::parse(units, meaning.text("calendar")).ok()
 }
 
-fn integers(meaning: &Meaning<'_>, values: Vec<i128>) -> (Values, Vec<bool>) {
+fn integers(
+    meaning: &Meaning<'_>,
+    values: impl ExactSizeIterator<Item = i128> + Clone,
+) -> (Values, Vec<bool>) {
     let masked = masked_numbers(meaning.node);
     #[expect(
         clippy::cast_precision_loss,
@@ -233,20 +236,20 @@ fn integers(meaning: &Meaning<'_>, values: Vec<i128>) -> (Values, Vec<bool>) {
             };
             time.filter(|_| !is_masked(value)).map(|time| time.nanoseconds())
         };
-        return times(values.into_iter().map(decode).collect(), units.calendar());
+        return times(values.map(decode), units.calendar());
     }
     let missing: Vec<bool> =
-        if masked.is_empty() { Vec::new() } else { values.iter().map(|&value| is_masked(value)).collect() };
+        if masked.is_empty() { Vec::new() } else { values.clone().map(is_masked).collect() };
     if meaning.is_packed() {
         #[expect(clippy::cast_precision_loss, reason = "packed values are floats")]
-        let values: Vec<f64> = values.into_iter().map(|value| meaning.unpack(value as f64)).collect();
+        let values: Vec<f64> = values.map(|value| meaning.unpack(value as f64)).collect();
         return (Values::Floats { values, single: false }, missing);
     }
-    let narrow: Option<Vec<i64>> = values.iter().map(|&value| i64::try_from(value).ok()).collect();
+    let narrow: Option<Vec<i64>> = values.clone().map(|value| i64::try_from(value).ok()).collect();
     let values = match narrow {
         Some(values) => Values::Ints(values),
         // elements have at most 64 bits
-        None => Values::UInts(values.into_iter().map(|value| u64::try_from(value).unwrap_or(0)).collect()),
+        None => Values::UInts(values.map(|value| u64::try_from(value).unwrap_or(0)).collect()),
     };
     (values, missing)
 }
@@ -259,7 +262,7 @@ fn floats(meaning: &Meaning<'_>, values: Vec<f64>, single: bool) -> (Values, Vec
             let time = units.decode_float(meaning.unpack(value)).filter(|_| !is_missing(value));
             time.map(|time| time.nanoseconds())
         };
-        return times(values.into_iter().map(decode).collect(), units.calendar());
+        return times(values.into_iter().map(decode), units.calendar());
     }
     let missing = values.iter().map(|&value| is_missing(value)).collect();
     if !meaning.is_packed() {
@@ -269,12 +272,14 @@ fn floats(meaning: &Meaning<'_>, values: Vec<f64>, single: bool) -> (Values, Vec
     (Values::Floats { values, single: false }, missing)
 }
 
-fn times(decoded: Vec<Option<i128>>, calendar: Calendar) -> (Values, Vec<bool>) {
-    let missing = decoded.iter().map(Option::is_none).collect();
-    (
-        Values::Times { values: decoded.into_iter().map(Option::unwrap_or_default).collect(), calendar },
-        missing,
-    )
+fn times(decoded: impl ExactSizeIterator<Item = Option<i128>>, calendar: Calendar) -> (Values, Vec<bool>) {
+    let mut missing = Vec::with_capacity(decoded.len());
+    let mut values = Vec::with_capacity(decoded.len());
+    for time in decoded {
+        missing.push(time.is_none());
+        values.push(time.unwrap_or_default());
+    }
+    (Values::Times { values, calendar }, missing)
 }
 
 /// Decodes `datetime64` and `timedelta64`; counts of units that are no whole nanoseconds stay counts.

@@ -11,6 +11,8 @@ const REGULAR_LEAST: f64 = 0.75;
 const ODD_MOST: f64 = 0.05;
 /// Two differences are the same if they are so near to each other.
 const SAME: f64 = 0.01;
+/// The step is the middle of so many differences, evenly spread.
+const MEDIAN_OF: usize = 100_000;
 /// Gaps that are named at most.
 const GAPS_MOST: usize = 64;
 /// Nanoseconds of a day.
@@ -91,6 +93,37 @@ enum Stride {
     Odd,
 }
 
+/// The differences of a coordinate in steps, counted; only those that are more than one are kept.
+#[derive(Debug, Default)]
+struct Strides {
+    count: usize,
+    one: usize,
+    odd: usize,
+    /// Positions among the sorted values, and how many steps are missing behind them.
+    many: Vec<(usize, u64)>,
+}
+
+impl Strides {
+    fn of(strides: impl Iterator<Item = Stride>) -> Self {
+        let mut all = Self::default();
+        for (at, stride) in strides.enumerate() {
+            all.count += 1;
+            match stride {
+                Stride::One => all.one += 1,
+                Stride::Many(steps) => all.many.push((at, steps - 1)),
+                Stride::Odd => all.odd += 1,
+            }
+        }
+        all
+    }
+
+    fn are_mostly_one(&self) -> bool {
+        #[expect(clippy::cast_precision_loss, reason = "a fraction")]
+        let fraction = |count: usize| count as f64 / self.count.max(1) as f64;
+        fraction(self.one) >= REGULAR_LEAST && fraction(self.odd) <= ODD_MOST
+    }
+}
+
 /// Tells the steps of values that are all different; `sorted` are their positions in ascending order.
 pub(super) fn steps_of(coordinate: &Coordinate, sorted: &[usize]) -> Option<Steps> {
     if !coordinate.values.is_numeric() || sorted.len() < 2 {
@@ -101,11 +134,11 @@ pub(super) fn steps_of(coordinate: &Coordinate, sorted: &[usize]) -> Option<Step
         return Some(none);
     }
     let Some((step, strides)) = regular(coordinate, sorted) else { return Some(none) };
-    Some(Steps { step: Some(step), gaps: gaps_of(sorted, &strides) })
+    Some(Steps { step: Some(step), gaps: gaps_of(sorted, &strides.many) })
 }
 
 /// Returns the step and each difference in it, if most differences are the step.
-fn regular(coordinate: &Coordinate, sorted: &[usize]) -> Option<(Step, Vec<Stride>)> {
+fn regular(coordinate: &Coordinate, sorted: &[usize]) -> Option<(Step, Strides)> {
     let even = even_steps(coordinate, sorted);
     let long = even.as_ref().is_none_or(|(step, _)| matches!(step, Step::Even(step) if *step > 27.5 * DAY));
     if let (Values::Times { values, calendar }, true) = (&coordinate.values, long)
@@ -116,12 +149,12 @@ fn regular(coordinate: &Coordinate, sorted: &[usize]) -> Option<(Step, Vec<Strid
     even
 }
 
-fn even_steps(coordinate: &Coordinate, sorted: &[usize]) -> Option<(Step, Vec<Stride>)> {
+fn even_steps(coordinate: &Coordinate, sorted: &[usize]) -> Option<(Step, Strides)> {
     let values = &coordinate.values;
-    let differences: Option<Vec<f64>> =
-        sorted.windows(2).map(|pair| values.distance(pair[0], pair[1])).collect();
-    let differences = differences?;
-    let step = median(&differences)?;
+    let every = sorted.len().div_ceil(MEDIAN_OF);
+    let sampled: Option<Vec<f64>> =
+        sorted.windows(2).step_by(every).map(|pair| values.distance(pair[0], pair[1])).collect();
+    let step = median(sampled?)?;
     // what rounding alone makes of equal steps
     let noise = match values {
         Values::Floats { values, single } => {
@@ -152,12 +185,13 @@ fn even_steps(coordinate: &Coordinate, sorted: &[usize]) -> Option<(Step, Vec<St
             Stride::Odd
         }
     };
-    let strides: Vec<Stride> = differences.iter().map(|&difference| stride(difference)).collect();
-    mostly_regular(&strides).then_some((Step::Even(step), strides))
+    let distance = |pair: &[usize]| values.distance(pair[0], pair[1]).unwrap_or(f64::NAN);
+    let strides = Strides::of(sorted.windows(2).map(|pair| stride(distance(pair))));
+    strides.are_mostly_one().then_some((Step::Even(step), strides))
 }
 
 /// Months that follow each other at the same time of the month, give or take what its length makes.
-fn month_steps(values: &[i128], calendar: Calendar, sorted: &[usize]) -> Option<(Step, Vec<Stride>)> {
+fn month_steps(values: &[i128], calendar: Calendar, sorted: &[usize]) -> Option<(Step, Strides)> {
     let (mut earliest, mut latest) = (f64::MAX, f64::MIN);
     let mut months = Vec::with_capacity(sorted.len());
     for &at in sorted {
@@ -182,41 +216,24 @@ fn month_steps(values: &[i128], calendar: Calendar, sorted: &[usize]) -> Option<
         (0, Ok(times)) if times > 1 => Stride::Many(times),
         _ => Stride::Odd,
     };
-    let strides: Vec<Stride> = differences.into_iter().map(stride).collect();
-    mostly_regular(&strides).then_some((Step::Months(step), strides))
+    let strides = Strides::of(differences.into_iter().map(stride));
+    strides.are_mostly_one().then_some((Step::Months(step), strides))
 }
 
-fn median(differences: &[f64]) -> Option<f64> {
-    let mut ordered = differences.to_vec();
-    let middle = ordered.len() / 2;
+fn median(mut differences: Vec<f64>) -> Option<f64> {
+    let middle = differences.len() / 2;
     let (_, median, _) =
-        (!ordered.is_empty()).then(|| ordered.select_nth_unstable_by(middle, f64::total_cmp))?;
+        (!differences.is_empty()).then(|| differences.select_nth_unstable_by(middle, f64::total_cmp))?;
     Some(*median)
 }
 
-fn mostly_regular(strides: &[Stride]) -> bool {
-    let count = |wanted: fn(&Stride) -> bool| strides.iter().filter(|&stride| wanted(stride)).count();
-    #[expect(clippy::cast_precision_loss, reason = "a fraction")]
-    let fraction = |count: usize| count as f64 / strides.len().max(1) as f64;
-    fraction(count(|stride| *stride == Stride::One)) >= REGULAR_LEAST
-        && fraction(count(|stride| *stride == Stride::Odd)) <= ODD_MOST
-}
-
-fn gaps_of(sorted: &[usize], strides: &[Stride]) -> Gaps {
-    let found: Vec<(usize, u64)> = strides
-        .iter()
-        .enumerate()
-        .filter_map(|(at, stride)| match stride {
-            Stride::Many(steps) => Some((at, steps - 1)),
-            Stride::One | Stride::Odd => None,
-        })
-        .collect();
+fn gaps_of(sorted: &[usize], found: &[(usize, u64)]) -> Gaps {
     let gap = |&(at, missing): &(usize, u64)| Gap { after: sorted[at], before: sorted[at + 1], missing };
     Gaps {
         count: found.len(),
         missing: found.iter().fold(0, |sum: u64, &(_, missing)| sum.saturating_add(missing)),
         named: found.iter().take(GAPS_MOST).map(gap).collect(),
-        recurring: step_changes(&found) || recur(&found),
+        recurring: step_changes(found) || recur(found),
     }
 }
 

@@ -21,6 +21,7 @@ use crate::render::svg::{self, Line, Map, Strip};
 use crate::report::{Report, StoreSummary, Variable};
 use crate::report_text::sum_in_words;
 use crate::sanitize::sanitize;
+use crate::series::Series;
 use crate::words;
 
 const STYLE: &str = include_str!("../../templates/report.css");
@@ -378,10 +379,16 @@ fn maps(report: &Report, names: &Names) -> Vec<Map> {
 }
 
 fn lines(report: &Report, names: &Names) -> Vec<Line> {
-    let highest =
-        |series: &crate::Series| series.points.iter().filter_map(|point| point.value).fold(0.0, f64::max);
-    let mut series: Vec<_> = report.series.iter().collect();
-    series.sort_by(|a, b| highest(b).total_cmp(&highest(a)));
+    // what is the same all along, as NaN over land is, matters least
+    let change = |series: &Series| {
+        let values = series.points.iter().filter_map(|point| point.value);
+        let (least, most) = values.fold((f64::INFINITY, 0.0), |(least, most), value| {
+            (f64::min(least, value), f64::max(most, value))
+        });
+        f64::max(most - least, 0.0)
+    };
+    let mut series: Vec<&Series> = report.series.iter().collect();
+    series.sort_by(|a, b| change(b).total_cmp(&change(a)));
     series
         .into_iter()
         .take(LINES_MOST)

@@ -14,10 +14,6 @@ const COLUMNS_MOST: usize = 120;
 const ROWS_MOST: usize = 48;
 const MAP_WIDTH: usize = 520;
 
-/// Where a map begins: room for the names of its axes.
-const MAP_LEFT: usize = 18;
-const MAP_TOP: usize = 16;
-
 /// The most characters of a label in a picture.
 const LABEL_MOST: usize = 60;
 
@@ -25,14 +21,10 @@ const LABEL_MOST: usize = 60;
 pub(crate) struct Map {
     pub(crate) place: String,
     pub(crate) caption: String,
-    pub(crate) rows: String,
-    pub(crate) columns: String,
-    pub(crate) left: usize,
-    pub(crate) top: usize,
+    /// `time 0..15 across, latitude 0..7 down`.
+    pub(crate) axes: String,
     pub(crate) width: usize,
     pub(crate) height: usize,
-    pub(crate) total_width: usize,
-    pub(crate) total_height: usize,
     pub(crate) layers: Vec<Layer>,
     /// Lines between cells; empty where cells are too small for them.
     pub(crate) mesh: String,
@@ -134,14 +126,12 @@ pub(crate) fn map(map: &GridMap, place: String, grid_shape: &[u64]) -> Map {
     Map {
         place,
         caption: caption(grid_shape, stored, bad, total),
-        rows: if down.chunks > 1 { axis_label(down) } else { String::new() },
-        columns: axis_label(across),
-        left: MAP_LEFT,
-        top: MAP_TOP,
+        axes: match down.chunks {
+            0 | 1 => format!("{} across", axis_label(across)),
+            _ => format!("{} across, {} down", axis_label(across), axis_label(down)),
+        },
         width,
         height,
-        total_width: MAP_LEFT + width.max(160) + 2,
-        total_height: MAP_TOP + height.max(24) + 2,
         layers: layers.map(|(class, path)| Layer { class, path }).collect(),
         mesh: mesh(rows.len(), columns.len(), width_of_cell, height_of_cell),
         hatch,
@@ -237,7 +227,8 @@ pub(crate) fn line(series: &Series, place: String) -> Line {
         }
         index += length.max(1);
     }
-    let position = values.iter().position(|value| highest > 0.0 && *value == Some(highest));
+    let lowest = values.iter().flatten().copied().fold(f64::INFINITY, f64::min);
+    let position = values.iter().position(|value| highest > lowest && *value == Some(highest));
     let label = |index: usize| {
         let label = series.points.get(index).map(|point| point.label.as_str()).unwrap_or_default();
         words::clipped(&sanitize(label), LABEL_MOST).into_owned()
@@ -245,7 +236,7 @@ pub(crate) fn line(series: &Series, place: String) -> Line {
     let says = |value: Option<f64>| value.map_or_else(|| "not read".into(), |value| in_words(value, highest));
     Line {
         place,
-        caption: line_caption(series, position.map(|at| (in_words(highest, highest), label(at)))),
+        caption: line_caption(series, &in_words(highest, highest), position.map(label)),
         top: in_words(top, highest),
         first: label(0),
         last: label(series.points.len().saturating_sub(1)),
@@ -273,12 +264,13 @@ fn path(points: &[(f64, f64)]) -> Option<String> {
     (!rest.is_empty()).then_some(path)
 }
 
-fn line_caption(series: &Series, highest: Option<(String, String)>) -> String {
+/// Returns what is drawn, and the highest value with its place; that it is the same throughout where it is.
+fn line_caption(series: &Series, highest: &str, place: Option<String>) -> String {
     let name = |text: &str| words::clipped(&sanitize(text), LABEL_MOST).into_owned();
     let what = format!("{} along {}", name(&series.what), name(&series.axis));
-    match highest {
-        Some((value, at)) => format!("{what}; highest: {value} at {at}"),
-        None => format!("{what}; zero throughout"),
+    match place {
+        Some(place) => format!("{what}; highest: {highest} at {place}"),
+        None => format!("{what}; {highest} throughout"),
     }
 }
 
@@ -400,7 +392,7 @@ mod tests {
         let mut grid = GridMap::of_grid(&[5, 2], Some(&[Some("time".into()), Some("y".into())])).unwrap();
         grid.mark_chunk(&[4, 0]);
         let drawn = map(&grid, String::new(), &[5, 2]);
-        assert_eq!((drawn.columns.as_str(), drawn.rows.as_str()), ("time 0..4", "y 0..1"));
+        assert_eq!(drawn.axes, "time 0..4 across, y 0..1 down");
         assert_eq!(drawn.layers[0].path, "M88 0h22v16h-22z");
     }
 
@@ -431,7 +423,10 @@ mod tests {
         assert_eq!(line(&series(&[]), String::new()).stroke, "");
         let odd = line(&series(&[Some(f64::NAN), Some(f64::INFINITY), Some(-1.0), Some(0.0)]), String::new());
         assert_eq!(odd.stroke, "M364.0 120.0L492.0 120.0");
-        assert_eq!(odd.caption, "NaN fraction along time; zero throughout");
+        assert_eq!(odd.caption, "NaN fraction along time; 0 % throughout");
+        let land = line(&series(&[Some(0.43), None, Some(0.43)]), String::new());
+        assert_eq!(land.caption, "NaN fraction along time; 43 % throughout");
+        assert_eq!(land.peak, None);
     }
 
     #[test]

@@ -62,7 +62,7 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
         }
     }
     for own in &nodes.arrays {
-        let hidden = consolidated.array(&own.path).is_none()
+        let hidden = node(consolidated, &own.path).is_none()
             && !consolidated.defects.iter().any(|defect| defect.path == own.path);
         if hidden {
             finder

@@ -44,7 +44,7 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
 
 #[cfg(test)]
 mod tests {
-    use zkit_core::hierarchy::Repository;
+    use zkit_core::engine::Repository;
 
     use crate::testing::TestStore;
 

@@ -1,10 +1,11 @@
 //! `metadata-only-array`: an array has metadata and not one chunk, so that all of it reads as fill value.
 
+use std::collections::HashMap;
+
 use zkit_core::metadata::DataType;
 use zkit_report::format;
 use zkit_report::{Confidence, Severity};
 
-use super::shared::{Absence, absence};
 use crate::boxes;
 use crate::depth::Depth;
 use crate::finder::Finder;
@@ -38,7 +39,7 @@ match and sparse = true.",
 const APPEND_FACTOR: u64 = 8;
 
 fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
-    let coordinates = store.coordinate_paths();
+    let (coordinates, kinds) = (store.coordinate_paths(), written_kinds(store));
     let data_written = store.arrays.iter().any(|array| {
         !coordinates.contains(array.path()) && array.dimension_name(0).is_some() && is_written(array)
     });
@@ -59,7 +60,8 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
             .map(ArrayObservation::name)
             .collect();
         // flags that are nowhere set are all fill value, and their siblings are not
-        let sibling = sibling_written(store, array).filter(|_| !is_likely_all_fill(array));
+        let sibling =
+            kind_of(array).and_then(|kind| kinds.get(&kind).copied()).filter(|_| !is_likely_all_fill(array));
         let template =
             !data_written && (0..rank).any(|dimension| is_made_for_appending(store, array, dimension));
         let total = array.occupancy().map_or(0, |(total, _)| total);
@@ -100,30 +102,33 @@ fn is_unwritten(array: &ArrayObservation<'_>) -> bool {
     matches!(array.occupancy(), Some((1.., 0))) && !survey.unreadable && !misplaced
 }
 
-/// Returns whether an array of this kind is often fill value all over: booleans and unpacked integers with a known fill.
+/// Returns whether an array of this kind is often fill value all over: booleans and unpacked integers,
+/// whose writers leave out zeros even under a fill value of null.
 fn is_likely_all_fill(array: &ArrayObservation<'_>) -> bool {
     let metadata = &array.node.metadata;
     let packed = ["scale_factor", "add_offset"].iter().any(|name| metadata.attributes.get(name).is_some());
     let discrete = matches!(metadata.data_type, DataType::Bool | DataType::Int(_) | DataType::UInt(_));
-    discrete && !packed && absence(array) != Absence::Undefined
+    discrete && !packed
 }
 
 fn is_written(array: &ArrayObservation<'_>) -> bool {
     array.occupancy().is_some_and(|(_, stored)| stored > 0)
 }
 
-/// Returns the name of an array of the same group and the same named dimensions that was written.
-fn sibling_written<'a>(store: &StoreObservation<'a>, array: &ArrayObservation<'a>) -> Option<&'a str> {
-    let dimensions = array.node.metadata.dimension_names.as_ref()?;
-    let named = !dimensions.is_empty() && dimensions.iter().all(Option::is_some);
-    let alike = |other: &&ArrayObservation<'a>| {
-        other.path() != array.path()
-            && other.group() == array.group()
-            && other.node.metadata.dimension_names.as_ref() == Some(dimensions)
-            && other.node.metadata.shape() == array.node.metadata.shape()
-            && is_written(other)
-    };
-    store.arrays.iter().filter(|_| named).find(alike).map(ArrayObservation::name)
+/// What arrays that hold the same kind of data have in common: group, named dimensions, shape.
+type Kind<'a> = (&'a str, Vec<&'a str>, &'a [u64]);
+
+fn kind_of<'a>(array: &ArrayObservation<'a>) -> Option<Kind<'a>> {
+    let names: Option<Vec<&str>> =
+        array.node.metadata.dimension_names.as_ref()?.iter().map(Option::as_deref).collect();
+    let names = names.filter(|names| !names.is_empty())?;
+    Some((array.group(), names, array.node.metadata.shape()))
+}
+
+/// Returns the name of an array of each kind that was written.
+fn written_kinds<'a>(store: &StoreObservation<'a>) -> HashMap<Kind<'a>, &'a str> {
+    let written = store.arrays.iter().filter(|array| is_written(array));
+    written.filter_map(|array| Some((kind_of(array)?, array.name()))).collect()
 }
 
 /// Returns whether the coordinate of a dimension leaves room for many times what is there.

@@ -48,7 +48,7 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
 
 #[cfg(test)]
 mod tests {
-    use zkit_core::hierarchy::{MissingChunks, Repository};
+    use zkit_core::engine::{MissingChunks, Repository};
 
     use crate::testing::TestStore;
 

@@ -1,6 +1,6 @@
 //! What several rules do alike.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use zkit_core::engine::{ChunkFault, FaultyChunks, Keys};
 use zkit_core::grid::ChunkSet;
@@ -157,12 +157,13 @@ pub(crate) fn references_by_array<'s, 'a>(
     references: &References,
     takes: impl Fn(&Reference) -> bool,
 ) -> Vec<(Option<&'s ArrayObservation<'a>>, ChunkSet)> {
+    let prefixes: HashMap<&str, usize> =
+        store.arrays.iter().enumerate().map(|(at, array)| (array.node.prefix(), at)).collect();
     let mut found: BTreeMap<Option<usize>, ChunkSet> = BTreeMap::new();
     for reference in references.references.iter().filter(|reference| takes(reference)) {
-        let array = store.arrays.iter().position(|array| {
-            let prefix = array.node.prefix();
-            prefix.is_empty() || reference.key.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('/'))
-        });
+        let ends = reference.key.match_indices('/').map(|(end, _)| end);
+        let array =
+            std::iter::once(0).chain(ends).find_map(|end| prefixes.get(&reference.key[..end])).copied();
         let position = array.and_then(|at| {
             let node = store.arrays[at].node;
             let rest = reference.key[node.prefix().len()..].trim_start_matches('/');

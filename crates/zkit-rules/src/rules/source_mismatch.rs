@@ -22,7 +22,7 @@ On disk: the metadata of both stores, array by array, by path.
 Legitimate: a slice has fewer arrays and shorter dimensions than its source; neither is reported. Chunks and codecs may
 differ, and are not compared; `zkit compare` compares values.
 
-What to do: write the store again from the source; zkit compare STORE SOURCE --array NAME compares what they hold.",
+What to do: write the store again from the source; zkit compare STORE SOURCE --include NAME compares what they hold.",
     check: Check::Store(check),
 };
 
@@ -32,7 +32,8 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
     for array in &store.arrays {
         let path = array.path();
         let metadata = &array.node.metadata;
-        let Some(original) = source.array(path).map(|original| &original.metadata) else {
+        let found = source.arrays.binary_search_by(|array| array.path.as_str().cmp(path));
+        let Some(original) = found.ok().map(|at| &source.arrays[at].metadata) else {
             finder
                 .array(path, format!("the source {} has no such array", source.url))
                 .severity(Severity::Warning)

@@ -1,23 +1,24 @@
 //! One stored chunk: read, decoded piece by piece, scanned.
 
-use std::collections::HashMap;
+mod shard;
+
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::AtomicI64;
 use std::time::Instant;
 
 use bytes::Bytes;
 
+use super::elements::{element_kind, missing_values};
 use super::gather::{BadUnit, Flags, Found, Gather, UnitFacts, UnitGrid};
 use super::profile::Profiles;
 use super::rows::RowCounts;
-use super::sample::spread;
 use super::unit::Unit;
-use crate::codec::{Chain, CodecError, PartialDecode, Scratch, ShardCodec, ShardIndex, blosc};
+use crate::codec::{Chain, CodecError, PartialDecode, Scratch, ShardCodec, blosc};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Meter;
 use crate::grid::{Grid, Region, product};
 use crate::hierarchy::ArrayNode;
 use crate::kernels::scan::{Constancy, ElementKind, Scanner, Statistics};
-use crate::metadata::{ArrayMetadata, DataType, FillValue, Json, ZarrFormat};
 use crate::read::{ThreadBuffers, WHOLE_SHARD_BYTES, to_usize};
 use crate::store::Store;
 use crate::units::{Bytes as Size, saturating_usize};
@@ -28,6 +29,9 @@ const PIECE_BYTES: usize = 128 << 10;
 const READ_BYTES: usize = 1 << 20;
 /// Inner chunks of a large shard that a sample looks at.
 const INNER_SAMPLE: usize = 16;
+/// Samples of the bytes of a large chunk that are hashed, and their length.
+const SAMPLES: usize = 64;
+const SAMPLE_BYTES: usize = 64;
 /// Chunks of one array whose statistics a thread remembers by their bytes.
 const MEMORY_MOST: usize = 256;
 
@@ -47,6 +51,8 @@ pub(super) struct Prepared<'a> {
     decoded_limit: u64,
     /// The seed of the sample inside large shards, if only a sample is wanted.
     sampled: Option<u64>,
+    /// Whether NaN is counted row by row: chunks span several indices of a dimension that has a profile.
+    counts_rows: bool,
     pub(super) gather: Gather,
 }
 
@@ -54,7 +60,9 @@ pub(super) struct Prepared<'a> {
 #[derive(Default)]
 pub(super) struct Thread {
     rows: RowCounts,
-    /// Statistics of chunks that were scanned, by a hash of their bytes.
+    /// Samples of the bytes of chunks that were scanned.
+    seen: HashSet<u64>,
+    /// Statistics of chunks like which there was one before, by a hash of all of their bytes.
     known: HashMap<u128, Statistics>,
     shape: Vec<usize>,
 }
@@ -63,6 +71,7 @@ impl Thread {
     /// Forgets what holds of one array alone.
     pub(super) fn next_array(&mut self) {
         self.known.clear();
+        self.seen.clear();
     }
 }
 
@@ -141,7 +150,7 @@ impl<'a> Prepared<'a> {
         }
         let fill = metadata.fill_value.element(&metadata.data_type);
         let scanner = element_kind(&metadata.data_type).map(|kind| {
-            let missing = missing_values(metadata);
+            let missing = missing_values(metadata, kind);
             let missing: Vec<&[u8]> = missing.iter().map(Vec::as_slice).collect();
             Scanner::new(kind, fill.as_deref(), &missing)
         });
@@ -151,9 +160,12 @@ impl<'a> Prepared<'a> {
         });
         let inner = inner.filter(|_| scanner.is_some());
         let may_be_nan = scanner.as_ref().is_some_and(|scanner| scanner.kind().may_be_nan());
+        let profiles = Profiles::new(metadata.shape(), may_be_nan);
+        let unit_shape = inner.as_ref().unwrap_or(&metadata.grid).largest_chunk_shape();
         Ok(Self {
             store,
             array,
+            counts_rows: profiles.need_rows(&unit_shape),
             chain,
             scanner,
             fill,
@@ -161,7 +173,7 @@ impl<'a> Prepared<'a> {
             encoded_limit: decoded.unwrap_or(decoded_limit).saturating_mul(2).saturating_add(16 << 20),
             decoded_limit,
             sampled,
-            gather: Gather::new(Profiles::new(metadata.shape(), may_be_nan)),
+            gather: Gather::new(profiles),
         })
     }
 
@@ -176,10 +188,10 @@ impl<'a> Prepared<'a> {
     /// Returns the same array, prepared to count `element`, and to take it for missing.
     pub(super) fn again(&self, element: &[u8]) -> Option<Self> {
         let mut again = Self::new(self.store, self.array, self.decoded_limit, None).ok()?;
-        let declared = missing_values(&self.array.metadata);
+        let kind = again.scanner.as_ref()?.kind();
+        let declared = missing_values(&self.array.metadata, kind);
         let missing: Vec<&[u8]> =
             std::iter::once(element).chain(declared.iter().map(Vec::as_slice)).collect();
-        let kind = again.scanner.as_ref()?.kind();
         again.scanner = Some(Scanner::new(kind, Some(element), &missing));
         again.fill = None;
         Some(again)
@@ -316,7 +328,7 @@ impl<'a> Prepared<'a> {
         let step = (READ_BYTES / item).max(1) * item;
         let inside = to_usize(&place.region.shape);
         let mut hasher = xxhash_rust::xxh3::Xxh3Default::new();
-        let mut unit = Unit::new(scanner, chain.shape(), &inside, &mut thread.rows);
+        let mut unit = Unit::new(scanner, chain.shape(), &inside, &mut thread.rows, self.counts_rows);
         for start in (0..expected).step_by(step) {
             let length = step.min(expected - start);
             let started = Instant::now();
@@ -356,26 +368,31 @@ impl<'a> Prepared<'a> {
         shared: Shared<'_>,
         found: &mut Found,
     ) -> std::result::Result<(), Failure> {
-        let digest = xxhash_rust::xxh3::xxh3_128(encoded);
         let shape = &mut thread.shape;
         shape.clear();
         shape.extend(place.region.shape.iter().map(|&length| saturating_usize(length)));
         let whole = *shape == chain.shape();
-        #[expect(clippy::cast_possible_truncation, reason = "the lower half of a hash is a hash")]
-        let short_digest = digest as u64;
-        if whole && let Some(statistics) = thread.known.get(&digest) {
-            self.file(place, (*statistics, None), short_digest, shared, found);
+        let sampled = sampled_hash(scanner, encoded);
+        // the bytes are hashed as a whole where others that look the same were there before
+        let again = whole && thread.seen.contains(&sampled);
+        let digest = if again { xxhash_rust::xxh3::xxh3_128(encoded) } else { 0 };
+        if again && let Some(statistics) = thread.known.get(&digest) {
+            self.file(place, (*statistics, None), sampled, shared, found);
             return Ok(());
         }
-        let mut unit = Unit::new(scanner, chain.shape(), shape, &mut thread.rows);
+        let mut unit = Unit::new(scanner, chain.shape(), shape, &mut thread.rows, self.counts_rows);
         let decoded_bytes = self.decode_pieces(chain, encoded, (codec, decoded), scanner, &mut unit)?;
         shared.meter.bytes_decoded.add(decoded_bytes as u64);
         let (statistics, rows) = unit.finish();
+        let mixed = statistics.nan > 0 && !statistics.is_all_nan();
         // where NaN lies differs from place to place, what else is known of the same bytes does not
-        if whole && rows.is_none() && thread.known.len() < MEMORY_MOST {
-            thread.known.insert(digest, statistics);
+        if whole && !(mixed && self.counts_rows) && thread.seen.len() < MEMORY_MOST {
+            thread.seen.insert(sampled);
+            if again {
+                thread.known.insert(digest, statistics);
+            }
         }
-        self.file(place, (statistics, rows), short_digest, shared, found);
+        self.file(place, (statistics, rows), sampled, shared, found);
         Ok(())
     }
 
@@ -414,119 +431,6 @@ impl<'a> Prepared<'a> {
             }
         }
         Ok(whole)
-    }
-
-    /// Scans the inner chunks of a shard; those that are corrupt are noted, and the others scanned all the same.
-    #[expect(clippy::too_many_arguments, reason = "the shard, its bytes, its place, and where to decode it")]
-    fn scan_shard(
-        &self,
-        (shard, grid): (&ShardCodec, &Grid),
-        key: &str,
-        place: Place<'_>,
-        source: &Source<'_>,
-        (buffers, thread): (&mut ThreadBuffers, &mut Thread),
-        shared: Shared<'_>,
-        found: &mut Found,
-    ) -> std::result::Result<(), Failure> {
-        let Some(scanner) = &self.scanner else { return Ok(()) };
-        let ThreadBuffers { codec, encoded, decoded, head } = buffers;
-        let alone = matches!(source, Source::Read) && self.reads_itself();
-        let (index, bytes) = if alone {
-            let Some(index) = self.read_index(shard, key, codec, head, shared.meter)? else {
-                found.absent_elements += place.region.elements().unwrap_or(0);
-                return Ok(());
-            };
-            (index, None)
-        } else {
-            let Some(bytes) = self.encoded(key, source, encoded, shared.meter)? else {
-                found.absent_elements += place.region.elements().unwrap_or(0);
-                return Ok(());
-            };
-            found.bytes += bytes.len() as u64;
-            (shard.index_of(codec, bytes)?, Some(bytes))
-        };
-        let wanted = match self.sampled.filter(|_| alone) {
-            Some(seed) => spread(index.0.len(), INNER_SAMPLE, seed ^ place.position),
-            None => spread(index.0.len(), usize::MAX, 0),
-        };
-        let first: Vec<u64> = place
-            .region
-            .start
-            .iter()
-            .zip(grid.largest_chunk_shape())
-            .map(|(&at, inner)| at / inner.max(1))
-            .collect();
-        let started = Instant::now();
-        for (at, inner) in index.0.iter().enumerate().filter(|(at, _)| wanted(*at)) {
-            let inside = crate::grid::unravel(at as u64, shard.counts());
-            let inner_index: Vec<u64> =
-                first.iter().zip(inside).map(|(&first, at)| first.saturating_add(at)).collect();
-            // shards at the edge hold inner chunks outside the array
-            let Some(position) = grid.position_of(&inner_index) else { continue };
-            let region = grid.chunk_region(&inner_index);
-            let unit = Place { position, region: &region };
-            let Some(inner) = inner else {
-                found.absent_elements += region.elements().unwrap_or(0);
-                continue;
-            };
-            let stored = match bytes {
-                Some(bytes) => ShardCodec::inner_bytes(bytes, inner),
-                None => {
-                    if inner.length > self.encoded_limit {
-                        let length = Size(inner.length);
-                        return Err(Failure::Skipped(format!(
-                            "an inner chunk of {length} is more than memory allows"
-                        )));
-                    }
-                    let read = self.store.get_range(key, inner.offset, inner.length, head);
-                    read.map_err(|error| Failure::from(&error))?;
-                    shared.meter.bytes_read.add(head.len() as u64);
-                    found.bytes += head.len() as u64;
-                    head.as_slice()
-                }
-            };
-            let scanned = self.scan_unit(
-                scanner,
-                shard.inner(),
-                stored,
-                unit,
-                (codec.inner(), decoded),
-                thread,
-                shared,
-                found,
-            );
-            match scanned {
-                Err(Failure::Corrupt(reason)) => {
-                    found.corrupt.push(BadUnit { position: place.position, inner: Some(position), reason });
-                }
-                other => other?,
-            }
-        }
-        shared.meter.decode_time.add_time(started.elapsed());
-        Ok(())
-    }
-
-    /// Reads the index of a shard alone; `None` if the shard is absent.
-    fn read_index(
-        &self,
-        shard: &ShardCodec,
-        key: &str,
-        codec: &mut Scratch,
-        head: &mut Vec<u8>,
-        meter: &Meter,
-    ) -> std::result::Result<Option<ShardIndex>, Failure> {
-        let length = shard.index_bytes() as u64;
-        let read = match shard.index_at_start() {
-            true => self.store.get_range(key, 0, length, head),
-            false => self.store.get_suffix(key, length, head),
-        };
-        let Some(stored) = read.map_err(|error| Failure::from(&error))? else { return Ok(None) };
-        if (head.len() as u64) < length {
-            let reason = format!("a shard of {stored} bytes cannot hold its index of {length}");
-            return Err(Failure::Corrupt(reason));
-        }
-        meter.bytes_read.add(length);
-        Ok(Some(shard.read_index(codec, head, stored)?))
     }
 
     /// Scans elements without fixed size: whether they decode, and which are the fill value.
@@ -576,9 +480,26 @@ impl<'a> Prepared<'a> {
         let shape = self.array.metadata.shape();
         self.gather.profiles.add(place.region, statistics.nan, rows, shape, shared.profile_bytes);
         let flags = Flags { all_fill: statistics.is_all_fill(), infinite: statistics.infinite() > 0 };
+        // chunks of the same bytes have the same sample and the same sum, extremes and counts
+        let digest = statistics.fingerprint(digest);
         found.units.push((facts_of(place.position, &statistics, digest), flags));
         found.statistics.join(&statistics);
     }
+}
+
+/// Returns a hash of the length and some of the bytes of a chunk of numbers, whose statistics tell the rest; of all the
+/// bytes of others, and of small ones.
+fn sampled_hash(scanner: &Scanner, encoded: &[u8]) -> u64 {
+    let numbers = !matches!(scanner.kind(), ElementKind::Opaque(_) | ElementKind::Complex(_));
+    if !numbers || encoded.len() < SAMPLES * SAMPLE_BYTES * 4 {
+        return xxhash_rust::xxh3::xxh3_64(encoded);
+    }
+    let step = encoded.len() / SAMPLES;
+    let samples = encoded.chunks(step).map(|part| &part[..SAMPLE_BYTES.min(part.len())]);
+    let mut hasher = xxhash_rust::xxh3::Xxh3Default::new();
+    samples.for_each(|sample| hasher.update(sample));
+    hasher.update(&(encoded.len() as u64).to_le_bytes());
+    hasher.digest()
 }
 
 fn facts_of(position: u64, statistics: &Statistics, digest: u64) -> UnitFacts {
@@ -604,40 +525,6 @@ fn streams(chain: &Chain) -> bool {
 fn pieces(bytes: &[u8], item: usize) -> impl Iterator<Item = (usize, &[u8])> {
     let step = (PIECE_BYTES / item).max(1) * item;
     bytes.chunks(step).enumerate().map(move |(at, piece)| (at * step, piece))
-}
-
-/// Returns how elements of a type are scanned; `None` where they have no fixed size.
-pub(super) fn element_kind(data_type: &DataType) -> Option<ElementKind> {
-    Some(match data_type {
-        DataType::Bool => ElementKind::Unsigned(1),
-        DataType::Int(bytes) => ElementKind::Signed(*bytes),
-        DataType::UInt(bytes) => ElementKind::Unsigned(*bytes),
-        DataType::Float(bytes) => ElementKind::Float(*bytes),
-        DataType::Complex(bytes) => ElementKind::Complex(bytes / 2),
-        DataType::Time { .. } => ElementKind::Time,
-        DataType::Extension { name, .. } if name == "bfloat16" => ElementKind::BFloat16,
-        other => ElementKind::Opaque(saturating_usize(other.item_bytes()?)),
-    })
-}
-
-/// Returns the elements that stand for a missing value: the attributes `_FillValue` and `missing_value`, and v2's fill
-/// value unless it is zero, which is what writers put who mean nothing by it. Source: CF conventions, section 2.5.1.
-fn missing_values(metadata: &ArrayMetadata) -> Vec<Vec<u8>> {
-    let mut values = Vec::new();
-    for name in ["_FillValue", "missing_value"] {
-        let attribute = metadata.attributes.get(name);
-        let listed =
-            attribute.and_then(Json::as_array).unwrap_or(attribute.map_or(&[], std::slice::from_ref));
-        values.extend(listed.iter().filter_map(|json| metadata.data_type.element(json)));
-    }
-    if let (ZarrFormat::V2, FillValue::Item(fill)) = (metadata.format, &metadata.fill_value)
-        && fill.iter().any(|&byte| byte != 0)
-    {
-        values.push(fill.clone());
-    }
-    values.sort_unstable();
-    values.dedup();
-    values
 }
 
 /// Returns the elements of stored chunks, by their positions.

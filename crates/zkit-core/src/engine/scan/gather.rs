@@ -25,7 +25,7 @@ pub enum UnitGrid {
 /// What the values of one array are, as far as they were looked at.
 #[derive(Debug, Clone)]
 pub struct ArrayValues {
-    /// The elements of stored chunks that were looked at; what shards leave out is among them.
+    /// The elements of stored chunks that were looked at; what shards leave out is not among them.
     pub stored: Statistics,
     /// One element of the fill value; empty where that is not known.
     pub fill: Statistics,
@@ -45,7 +45,8 @@ pub struct ArrayValues {
     pub constant: ChunkSet,
     /// Chunks that hold an infinity.
     pub infinite: ChunkSet,
-    /// NaN along dimensions; empty where there is none.
+    /// NaN along dimensions, but for the last two of three and more, which are mostly places on a map; empty where there is
+    /// none.
     pub nan: Vec<NanProfile>,
     /// Chunks that do not decode to what metadata promises.
     pub corrupt: BadUnits,
@@ -68,7 +69,8 @@ pub struct Coverage {
     pub bytes_seen: u64,
     /// Elements of the array.
     pub elements: u64,
-    /// Elements of absent chunks, which read as the fill value.
+    /// Elements of absent chunks, and of inner chunks that shards which were looked at leave out: they read as the fill
+    /// value.
     pub elements_absent: u64,
 }
 
@@ -96,7 +98,8 @@ pub struct UnitFacts {
     pub max: f64,
     /// The mean of the valid elements; NaN if there is none.
     pub mean: f64,
-    /// A hash of the encoded bytes: chunks of the same bytes hold the same.
+    /// A hash of the encoded bytes (of large chunks a sample of them, their number, and the statistics): chunks of the
+    /// same bytes have the same, and others mostly another.
     pub digest: u64,
     /// Whether every element is the same.
     pub constant: bool,
@@ -264,11 +267,10 @@ impl Gather {
             // where nothing is listed, all that is known to be there was looked at
             chunks_stored: array.chunks_stored.max(kept.coverage.chunks_seen),
             elements: array.elements,
-            elements_absent: array.elements_absent,
+            elements_absent: array.elements_absent.saturating_add(kept.absent_elements),
             ..kept.coverage
         };
-        let mut stored = kept.statistics;
-        stored.join(&fill.repeated(kept.absent_elements));
+        let stored = kept.statistics;
         let mut units = kept.units;
         if let Some(units) = &mut units {
             units.sort_unstable_by_key(|facts| facts.position);

@@ -1,4 +1,4 @@
-//! NaN along the dimensions of a whole array, put together from its chunks.
+//! NaN along the leading dimensions of a whole array, put together from its chunks.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -45,12 +45,19 @@ struct Counts {
 
 impl Profiles {
     pub(super) fn new(shape: &[u64], may_be_nan: bool) -> Self {
-        let wanted = |&length: &u64| may_be_nan && (1..=LONGEST).contains(&length);
-        let dimension = |length| Dimension { wanted: wanted(length), counts: OnceLock::new() };
-        Self { dimensions: shape.iter().map(dimension).collect() }
+        // the last two of three and more are mostly places on a map, where NaN is a matter of course
+        let profiled = if shape.len() > 2 { shape.len() - 2 } else { shape.len() };
+        let wanted = |d: usize, length: u64| may_be_nan && d < profiled && (1..=LONGEST).contains(&length);
+        let dimension = |(d, &length)| Dimension { wanted: wanted(d, length), counts: OnceLock::new() };
+        Self { dimensions: shape.iter().enumerate().map(dimension).collect() }
     }
 
-    /// Takes in a chunk that was looked at; `rows` are there if it holds NaN and others.
+    /// Returns whether chunks of this shape span several indices of a dimension that is profiled.
+    pub(super) fn need_rows(&self, chunk_shape: &[u64]) -> bool {
+        self.dimensions.iter().zip(chunk_shape).any(|(dimension, &length)| dimension.wanted && length > 1)
+    }
+
+    /// Takes in a chunk that was looked at; `rows` are there if they are needed, and it holds NaN and others.
     pub(super) fn add(
         &self,
         region: &Region,
@@ -74,8 +81,11 @@ impl Profiles {
                         }
                     }
                 }
-                None if nan > 0 => step(&counts.nan_steps, start, end, across),
-                None => {}
+                None if nan == across.saturating_mul(length) => step(&counts.nan_steps, start, end, across),
+                // without rows, chunks span one index
+                None => {
+                    counts.nan[start].fetch_add(nan, Ordering::Relaxed);
+                }
             }
         }
     }

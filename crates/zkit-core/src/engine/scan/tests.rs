@@ -209,7 +209,7 @@ fn every_fixture_has_the_statistics_that_a_whole_read_gives() {
             continue;
         }
         for (array, values) in hierarchy.arrays.iter().zip(scan(&hierarchy, Sample::Full)) {
-            let Some(kind) = chunk::element_kind(&array.metadata.data_type) else { continue };
+            let Some(kind) = elements::element_kind(&array.metadata.data_type) else { continue };
             let Ok(reader) = ArrayReader::new(hierarchy.store.as_ref().unwrap(), array, 1 << 30) else {
                 continue;
             };

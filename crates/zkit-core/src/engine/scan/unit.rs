@@ -10,6 +10,7 @@ pub(super) struct Unit<'a> {
     inside: &'a [usize],
     clip: Option<Clip>,
     rows: &'a mut RowCounts,
+    counts_rows: bool,
     /// Elements in front of the first that is a number, which `rows` knows nothing of; `None` once it knows of all.
     only_nan: Option<usize>,
     pub(super) statistics: Statistics,
@@ -26,19 +27,30 @@ struct Clip {
 }
 
 impl<'a> Unit<'a> {
-    /// Begins a chunk of `shape`, of which `inside` elements a dimension lie inside the array.
+    /// Begins a chunk of `shape`, of which `inside` elements a dimension lie inside the array; `counts_rows` if it shall be
+    /// known where in it NaN lies.
     pub(super) fn new(
         scanner: &'a Scanner,
         shape: &'a [usize],
         inside: &'a [usize],
         rows: &'a mut RowCounts,
+        counts_rows: bool,
     ) -> Self {
         let clipped = (0..shape.len()).rposition(|d| inside[d] < shape[d]);
         let clip = clipped.map(|d| {
             let behind: usize = shape[d + 1..].iter().product();
             Clip { leading: d, stride: shape[d] * behind, length: inside[d] * behind }
         });
-        Self { scanner, shape, inside, clip, rows, only_nan: Some(0), statistics: Statistics::default() }
+        Self {
+            scanner,
+            shape,
+            inside,
+            clip,
+            rows,
+            counts_rows,
+            only_nan: Some(0),
+            statistics: Statistics::default(),
+        }
     }
 
     /// Takes in elements from `offset` on; pieces follow each other without gaps.
@@ -46,7 +58,7 @@ impl<'a> Unit<'a> {
         let before = self.statistics;
         let elements = bytes.len() / self.scanner.kind().item_bytes().max(1);
         self.scan(offset, bytes);
-        if !self.scanner.kind().may_be_nan() {
+        if !self.counts_rows {
             return;
         }
         let seen = self.statistics.elements - before.elements;
@@ -72,7 +84,7 @@ impl<'a> Unit<'a> {
 
     /// Returns the statistics, and the NaN counts along dimensions if the chunk holds NaN and others.
     pub(super) fn finish(self) -> (Statistics, Option<&'a RowCounts>) {
-        let mixed = self.statistics.nan > 0 && !self.statistics.is_all_nan();
+        let mixed = self.counts_rows && self.statistics.nan > 0 && !self.statistics.is_all_nan();
         if mixed {
             self.rows.finish();
         }
@@ -125,7 +137,7 @@ mod tests {
             let bytes: Vec<u8> = (0..elements).flat_map(|at| values[at / 2 % values.len()].to_le_bytes()).collect();
             let scanner = Scanner::new(ElementKind::Float(4), None, &[]);
             let mut rows = RowCounts::default();
-            let mut unit = Unit::new(&scanner, &shape, &inside, &mut rows);
+            let mut unit = Unit::new(&scanner, &shape, &inside, &mut rows, true);
             let mut at = 0;
             for piece in pieces.iter().cycle() {
                 let end = elements.min(at + piece);

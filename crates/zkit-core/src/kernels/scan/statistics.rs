@@ -149,6 +149,25 @@ impl Statistics {
         self.elements > 0 && self.fill == self.elements
     }
 
+    /// Returns a hash of the statistics and of `seed`: elements that are the same, in the same order, have the same.
+    pub fn fingerprint(&self, seed: u64) -> u64 {
+        let bits = |value: Option<Scalar>| value.map_or(u64::MAX, |value| value.to_f64().to_bits());
+        let words = [
+            self.elements,
+            self.nan,
+            self.positive_infinity,
+            self.negative_infinity,
+            self.fill,
+            self.missing,
+            self.valid,
+            bits(self.min),
+            bits(self.max),
+            self.sum.high.to_bits(),
+            self.sum.low.to_bits(),
+        ];
+        xxhash_rust::xxh3::xxh3_64_with_seed(words.map(u64::to_le_bytes).as_flattened(), seed)
+    }
+
     /// Returns the infinite elements.
     pub fn infinite(&self) -> u64 {
         self.positive_infinity.saturating_add(self.negative_infinity)

@@ -1,0 +1,255 @@
+//! `nan-slab`: a whole step, day or id is NaN, while others are not.
+
+use zkit_core::engine::{ArrayValues, NanProfile};
+use zkit_report::{ChunkBox, Confidence, Severity, format};
+
+use crate::depth::Depth;
+use crate::finder::Finder;
+use crate::observe::{ArrayObservation, StoreObservation};
+use crate::rule::{Check, Rule};
+use crate::values::{seen_data, share};
+use crate::words::span_in_words;
+
+/// Runs of slabs that a finding names at most.
+const RUNS_MOST: usize = 16;
+/// Where the others are NaN by more than this, a slab of NaN is one of them.
+const OTHERS_MOST: f64 = 0.9;
+
+pub(crate) const RULE: Rule = Rule {
+    id: "nan-slab",
+    severity: Severity::Error,
+    confidence: Confidence::Medium,
+    depth: Depth::Sample,
+    summary: "a whole step, day or id is NaN, while the others are not",
+    explanation: "\
+Everything at some indices along a dimension is NaN: the last days of a month that a download did not reach, an id whose
+file could not be read, steps that a rechunk lost. Other steps are not, so that means over all hide it.
+
+On disk: chunks are there; where a chunk spans several steps, only decoding shows which of them are NaN.
+
+Legitimate: along latitude, longitude, height and the like NaN is where there is no data (land, sea, poles): these
+dimensions are not looked at, and neither are single values of one-dimensional arrays. The first steps of a running mean or an accumulation are NaN, and variables that exist at
+every n-th step only are NaN between: these are notes, and so are arrays most of which is NaN.
+
+What to do: write these steps again. If they are meant to be NaN, say so in zkit.toml: [[audit.variable]] with
+nan-allowed = true.",
+    check: Check::Store(check),
+};
+
+/// Dimensions along which NaN is a matter of place, by the beginning or the whole of their names.
+const PLACES: [&str; 22] = [
+    "lat", "lon", "nlat", "nlon", "rlat", "rlon", "x", "y", "z", "xc", "yc", "lev", "plev", "depth",
+    "height", "altitude", "cell", "row", "col", "nv", "i", "j",
+];
+
+fn is_place(name: &str) -> bool {
+    let name = name.to_lowercase();
+    let starts = [
+        "lat",
+        "lon",
+        "lev",
+        "plev",
+        "depth",
+        "height",
+        "alt",
+        "x_",
+        "y_",
+        "z_",
+        "row",
+        "col",
+        "cell",
+        "south_north",
+        "west_east",
+        "bottom_top",
+        "easting",
+        "northing",
+        "projection",
+    ];
+    PLACES.contains(&name.as_str()) || starts.iter().any(|start| name.starts_with(start))
+}
+
+fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
+    for (array, values) in seen_data(store) {
+        if store.variable(array.path()).nan_allowed || values.stored.is_all_nan() {
+            continue;
+        }
+        for profile in &values.nan {
+            let named = array.dimension_name(profile.dimension);
+            // a single value is no slab
+            let across = array.node.metadata.shape().iter().enumerate();
+            let across = across.filter(|(d, _)| *d != profile.dimension).any(|(_, &length)| length > 1);
+            // without names, the first of several dimensions is what steps run along
+            let steps = named
+                .map_or(profile.dimension == 0 && array.node.metadata.shape().len() != 2, |name| {
+                    !is_place(name)
+                });
+            if steps
+                && across
+                && let Some(slabs) = slabs_of(profile)
+            {
+                report(store, (array, values), profile, &slabs, finder);
+            }
+        }
+    }
+}
+
+/// The slabs of NaN of one dimension.
+struct Slabs {
+    runs: Vec<(u64, u64)>,
+    count: u64,
+    seen: u64,
+    /// The share of NaN in a typical other slab.
+    others: f64,
+}
+
+/// Returns the slabs of NaN along a dimension, if there are others that are not like them.
+fn slabs_of(profile: &NanProfile) -> Option<Slabs> {
+    let runs = profile.all_nan();
+    let count: u64 = runs.iter().map(|(first, last)| last - first + 1).sum();
+    let mut others: Vec<f64> = profile
+        .nan
+        .iter()
+        .zip(&profile.seen)
+        .filter(|&(nan, seen)| nan < seen)
+        .map(|(&nan, &seen)| share(nan, seen))
+        .collect();
+    if runs.is_empty() || others.is_empty() {
+        return None;
+    }
+    let middle = others.len() / 2;
+    let others_nan = *others.select_nth_unstable_by(middle, f64::total_cmp).1;
+    Some(Slabs { runs, count, seen: count + others.len() as u64, others: others_nan })
+}
+
+/// Returns how much slabs of NaN matter, and why they may be meant.
+fn severity_of(slabs: &Slabs, partial: bool) -> (Severity, Confidence, &'static str) {
+    let note = |why| (Severity::Info, Confidence::Low, why);
+    let stride = |pair: &[(u64, u64)]| pair[1].0 - pair[0].0;
+    let even =
+        slabs.runs.len() >= 3 && slabs.runs.windows(2).all(|pair| stride(pair) == stride(&slabs.runs[..2]));
+    match slabs.runs[..] {
+        _ if slabs.others > OTHERS_MOST => note("; others are mostly NaN too"),
+        _ if 2 * slabs.count > slabs.seen => note("; that is most of them"),
+        _ if even => note("; at even distances"),
+        [(0, last)] if last + 1 < slabs.seen => note("; as first steps of running means are"),
+        _ if partial => (Severity::Warning, Confidence::Low, "; of each, only a part was looked at"),
+        _ => (Severity::Error, Confidence::Medium, ""),
+    }
+}
+
+fn report(
+    store: &StoreObservation<'_>,
+    (array, values): (&ArrayObservation<'_>, &ArrayValues),
+    profile: &NanProfile,
+    slabs: &Slabs,
+    finder: &mut Finder<'_>,
+) {
+    let dimension = profile.dimension;
+    let shape = array.node.metadata.shape();
+    let across: u64 =
+        shape.iter().enumerate().filter(|(d, _)| *d != dimension).map(|(_, length)| length).product();
+    let absent_is_nan = values.coverage.is_full() && values.fill.nan > 0;
+    let whole = |at: u64| usize::try_from(at).ok().and_then(|at| profile.seen.get(at)) == Some(&across);
+    let partial = !absent_is_nan && !slabs.runs.iter().all(|&(first, last)| whole(first) && whole(last));
+    let (severity, confidence, why) = severity_of(slabs, partial);
+    let words: Vec<String> = slabs
+        .runs
+        .iter()
+        .take(RUNS_MOST.min(3))
+        .map(|&(first, last)| span_in_words(store, array, dimension, first, last))
+        .collect();
+    let more = slabs.runs.len().saturating_sub(words.len());
+    let words = words.join(", ");
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let message = format!(
+        "everything at {}{more} is NaN: {} of {} along {}, while of a typical other one {:.1} % is{why}",
+        words,
+        format::count(slabs.count),
+        format::count(slabs.seen),
+        array.dimension_label(dimension),
+        100.0 * slabs.others
+    );
+    let runs: Vec<Vec<u64>> =
+        slabs.runs.iter().take(RUNS_MOST).map(|&(first, last)| vec![first, last]).collect();
+    let draft = finder.array(array.path(), message).severity(severity).confidence(confidence);
+    draft
+        .evidence("where", words)
+        .evidence("dimension", array.dimension_label(dimension))
+        .evidence("indices", runs)
+        .evidence("count", slabs.count)
+        .evidence("of", slabs.seen)
+        .chunks(boxes_of(array, dimension, &slabs.runs))
+        .remedy("write these steps again");
+}
+
+/// Returns the stored chunks that runs of indices lie in.
+fn boxes_of(array: &ArrayObservation<'_>, dimension: usize, runs: &[(u64, u64)]) -> Vec<ChunkBox> {
+    let grid = &array.node.metadata.grid;
+    let mut boxes: Vec<ChunkBox> = Vec::new();
+    for &(first, last) in runs.iter().take(RUNS_MOST) {
+        let mut one = ChunkBox {
+            first: vec![0; grid.rank()],
+            last: grid.counts().iter().map(|count| count.saturating_sub(1)).collect(),
+        };
+        one.first[dimension] = grid.chunk_along(dimension, first).index;
+        one.last[dimension] = grid.chunk_along(dimension, last).index;
+        match boxes.last_mut() {
+            Some(before) if one.first[dimension] <= before.last[dimension] => before.last = one.last,
+            _ => boxes.push(one),
+        }
+    }
+    boxes
+}
+
+#[cfg(test)]
+mod tests {
+    use zkit_report::{Finding, Severity};
+
+    use crate::testing::{TestStore, coordinate_array, v2_array};
+
+    /// 12 days of 8 places, four days a chunk; what `is_nan` names is NaN.
+    fn found(dimensions: &str, is_nan: impl Fn(usize, usize) -> bool) -> Vec<Finding> {
+        let days: Vec<i64> = (0..12).collect();
+        let store = TestStore::new();
+        let mut store = coordinate_array(store, "time", &days, r#"{"units": "days since 2021-03-20"}"#)
+            .array("t2m", &v2_array(&[12, 8], &[4, 8]))
+            .file("t2m/.zattrs", format!(r#"{{"_ARRAY_DIMENSIONS": {dimensions}}}"#).as_bytes());
+        for chunk in 0..3 {
+            let values = (0..32).flat_map(|at| {
+                let value = if is_nan(4 * chunk + at / 8, at % 8) { f32::NAN } else { at as f32 };
+                value.to_le_bytes()
+            });
+            let values: Vec<u8> = values.collect();
+            store = store.file(&format!("t2m/{chunk}.0"), &values);
+        }
+        store.findings("nan-slab")
+    }
+
+    #[test]
+    fn days_inside_chunks_are_named_by_their_dates() {
+        let found = found(r#"["time", "lat"]"#, |day, place| (9..=11).contains(&day) || place < 2);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(
+            found[0].message,
+            "everything at time 2021-03-29..31 is NaN: 3 of 12 along time, while of a typical other one 25.0 % is"
+        );
+        assert_eq!((found[0].severity, found[0].chunks.as_ref().unwrap()[0].first[0]), (Severity::Error, 2));
+    }
+
+    #[test]
+    fn places_first_steps_and_every_third_step_are_no_errors() {
+        let names = r#"["time", "lat"]"#;
+        assert!(found(names, |_, place| place < 2).is_empty());
+        for is_nan in [|day: usize| day == 0, |day: usize| day.is_multiple_of(3), |day: usize| day > 3] {
+            let found = found(names, |day, _| is_nan(day));
+            assert_eq!((found.len(), found[0].severity), (1, Severity::Info), "{}", found[0].message);
+        }
+    }
+
+    #[test]
+    fn a_line_of_values_has_no_slabs() {
+        let values = [1.0, f32::NAN, 3.0, 4.0].map(f32::to_le_bytes).concat();
+        let store = TestStore::new().array("a", &v2_array(&[4], &[4])).file("a/0", &values);
+        assert!(store.findings("nan-slab").is_empty());
+    }
+}

@@ -1,0 +1,273 @@
+//! `suspect-values`: values that cannot well be what they are said to be.
+
+use std::collections::BTreeMap;
+
+use zkit_core::engine::{ArrayValues, UnitGrid};
+use zkit_report::{ChunkBox, Confidence, Severity};
+
+use crate::depth::Depth;
+use crate::finder::Finder;
+use crate::observe::{ArrayObservation, StoreObservation};
+use crate::packing::{Packing, is_float, plausible_range, stored_range};
+use crate::rule::{Check, Rule};
+use crate::values::{number, seen_data};
+use crate::words::span_in_words;
+
+/// Rows of chunks that a break between two versions needs to stand out from.
+const ROWS_LEAST: usize = 12;
+/// How much larger than any other step, and than a typical one, a break is.
+const BREAK: (f64, f64) = (5.0, 10.0);
+
+pub(crate) const RULE: Rule = Rule {
+    id: "suspect-values",
+    severity: Severity::Info,
+    confidence: Confidence::Low,
+    depth: Depth::Sample,
+    summary: "values cannot well be what they are said to be",
+    explanation: "\
+Numbers that decode, and make no sense:
+
+- scaled twice (warning): floats that lie where the unit says, with a `scale_factor` or `add_offset` beside them that
+  readers apply again, so that a temperature becomes 2.7 K. Conversions that unpack the data and keep the attributes do
+  this.
+- two versions (error, low confidence): at one border of chunks along the first dimension, the least, the largest and the
+  mean value all make a step the same way that is several times larger than any other. An array that was overwritten, and
+  whose writer died on the way, looks like this; nothing is missing.
+- byte order (note): the extremes of floats are astronomical, and ordinary with their bytes turned round.
+
+On disk: as any other value.
+
+Legitimate: series that really have one break (a new instrument), units that are used loosely.
+
+What to do: compare with the source at the chunks that are named.",
+    check: Check::Store(check),
+};
+
+fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
+    for (array, values) in seen_data(store) {
+        report_scaled_twice(array, finder);
+        report_byte_order(array, finder);
+        report_two_versions(store, (array, values), finder);
+    }
+}
+
+fn report_scaled_twice(array: &ArrayObservation<'_>, finder: &mut Finder<'_>) {
+    let packing = Packing::of(array).filter(|packing| !packing.is_identity() && is_float(array));
+    let (Some(packing), Some(stored), Some((low, high))) =
+        (packing, stored_range(array), plausible_range(array))
+    else {
+        return;
+    };
+    let unpacked = packing.unpack_range(stored);
+    let lies_inside = stored.0 >= low && stored.1 <= high;
+    let lies_outside = unpacked.1 < low || unpacked.0 > high;
+    if !(lies_inside && lies_outside) {
+        return;
+    }
+    let units =
+        array.node.metadata.attributes.get("units").map_or_else(String::new, |units| units.to_string());
+    let message = format!(
+        "floats from {} to {} fit units {units}; readers apply scale_factor {} and add_offset {} and get {} to {}",
+        number(stored.0),
+        number(stored.1),
+        number(packing.scale),
+        number(packing.offset),
+        number(unpacked.0),
+        number(unpacked.1)
+    );
+    finder
+        .array(array.path(), message)
+        .severity(Severity::Warning)
+        .confidence(Confidence::Medium)
+        .evidence("kind", "scaled-twice")
+        .evidence("stored_min", stored.0)
+        .evidence("stored_max", stored.1)
+        .evidence("unpacked_min", unpacked.0)
+        .evidence("unpacked_max", unpacked.1)
+        .remedy(
+            "remove scale_factor and add_offset from the attributes, if the numbers are unpacked already",
+        );
+}
+
+fn report_byte_order(array: &ArrayObservation<'_>, finder: &mut Finder<'_>) {
+    let (Some((min, max)), true) = (stored_range(array), is_float(array)) else { return };
+    let turned = |value: f64| match array.node.metadata.data_type.item_bytes() {
+        #[expect(clippy::cast_possible_truncation, reason = "it came from a float32")]
+        Some(4) => f64::from(f32::from_bits((value as f32).to_bits().swap_bytes())),
+        Some(8) => f64::from_bits(value.to_bits().swap_bytes()),
+        _ => f64::NAN,
+    };
+    let astronomical = |value: f64| value.abs() > 1e30;
+    let ordinary = |value: f64| (1e-4..1e7).contains(&value.abs());
+    if ![min, max].into_iter().all(|value| astronomical(value) && ordinary(turned(value))) {
+        return;
+    }
+    let message = format!(
+        "values from {} to {}; with their bytes turned round, these two are {} and {}",
+        number(min),
+        number(max),
+        number(turned(min)),
+        number(turned(max))
+    );
+    finder
+        .array(array.path(), message)
+        .evidence("kind", "byte-order")
+        .remedy("check the byte order that the data type declares");
+}
+
+/// What one row of chunks along the first dimension holds.
+#[derive(Debug, Clone, Copy)]
+struct Row {
+    min: f64,
+    max: f64,
+    sum: f64,
+    valid: f64,
+}
+
+impl Row {
+    fn mean(self) -> f64 {
+        self.sum / self.valid
+    }
+}
+
+fn report_two_versions(
+    store: &StoreObservation<'_>,
+    (array, values): (&ArrayObservation<'_>, &ArrayValues),
+    finder: &mut Finder<'_>,
+) {
+    let Some(rows) = rows_of(values) else { return };
+    let Some((at, step, next)) = break_of(&rows) else { return };
+    let chunk = match values.grid {
+        UnitGrid::Stored => array.node.metadata.grid.largest_chunk_shape(),
+        UnitGrid::Inner => array.node.metadata.chunk_shape(),
+    };
+    let first = (at as u64).saturating_mul(chunk.first().copied().unwrap_or(1));
+    let end = array.node.metadata.shape().first().copied().unwrap_or(0).saturating_sub(1);
+    let message = format!(
+        "from {} on, least, largest and mean value all {} at once, the mean by {}; the next largest step between chunks is {}",
+        span_in_words(store, array, 0, first.min(end), first.min(end)),
+        if step > 0.0 { "rise" } else { "fall" },
+        number(step.abs()),
+        number(next)
+    );
+    let mut chunks = ChunkBox {
+        first: vec![0; values.counts.len()],
+        last: values.counts.iter().map(|count| count.saturating_sub(1)).collect(),
+    };
+    chunks.first[0] = at as u64;
+    let draft = finder.array(array.path(), message).severity(Severity::Error);
+    let draft = draft
+        .evidence("kind", "two-versions")
+        .evidence("step", step)
+        .evidence("next_largest_step", next)
+        .remedy("compare both parts with the source: a writer may have died while it overwrote the array");
+    match values.grid {
+        UnitGrid::Stored => draft.chunks(vec![chunks]),
+        UnitGrid::Inner => draft.inner_chunks(vec![chunks]),
+    };
+}
+
+/// Returns what each row of chunks holds, if all of it was looked at and every row has values that are not all the same.
+fn rows_of(values: &ArrayValues) -> Option<Vec<Row>> {
+    let units = values.units.as_ref().filter(|_| values.coverage.is_full() && values.corrupt.is_empty())?;
+    let stride = values.counts.get(1..)?.iter().product::<u64>().max(1);
+    let mut rows: BTreeMap<u64, Row> = BTreeMap::new();
+    for unit in units.iter().filter(|unit| unit.valid > 0) {
+        let empty = Row { min: f64::INFINITY, max: f64::NEG_INFINITY, sum: 0.0, valid: 0.0 };
+        let row = rows.entry(unit.position / stride).or_insert(empty);
+        #[expect(clippy::cast_precision_loss, reason = "a mean need not be exact")]
+        let valid = unit.valid as f64;
+        row.min = row.min.min(unit.min);
+        row.max = row.max.max(unit.max);
+        row.sum += unit.mean * valid;
+        row.valid += valid;
+    }
+    let complete = rows.len() >= ROWS_LEAST && rows.keys().zip(0..).all(|(row, at)| *row == at);
+    let rows: Vec<Row> = rows.into_values().collect();
+    let spread = rows.iter().all(|row| row.valid >= 16.0 && row.min < row.max && row.mean().is_finite());
+    (complete && spread).then_some(rows)
+}
+
+/// Returns the row at which another version seems to begin, the step of the mean there, and the next largest step.
+fn break_of(rows: &[Row]) -> Option<(usize, f64, f64)> {
+    let steps: Vec<f64> = rows.windows(2).map(|pair| pair[1].mean() - pair[0].mean()).collect();
+    let at = (0..steps.len()).max_by(|&a, &b| steps[a].abs().total_cmp(&steps[b].abs()))?;
+    let mut others: Vec<f64> =
+        steps.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, step)| step.abs()).collect();
+    others.sort_unstable_by(f64::total_cmp);
+    let (typical, next) = (others[others.len() / 2], *others.last()?);
+    let step = steps[at];
+    let stands_out = step.abs() > BREAK.0 * next && step.abs() > BREAK.1 * typical && next > 0.0;
+    // what is new at a border moves one end of the range, another version moves both
+    let moves = |of: fn(&Row) -> f64| (of(&rows[at + 1]) - of(&rows[at])) / step;
+    let both = moves(|row| row.min) > 0.5 && moves(|row| row.max) > 0.5;
+    // and stays
+    let side = |part: &[Row]| part.iter().map(|row| row.mean()).sum::<f64>() / part.len() as f64;
+    let stays = (side(&rows[at + 1..]) - side(&rows[..=at])) / step > 0.5;
+    let enough = at >= 1 && at + 3 <= rows.len();
+    (stands_out && both && stays && enough).then_some((at + 1, step, next))
+}
+
+#[cfg(test)]
+mod tests {
+    use zkit_report::{Finding, Severity};
+
+    use crate::testing::{TestStore, v2_array};
+
+    fn found(attributes: &str, rows: &[Vec<f32>]) -> Vec<Finding> {
+        let width = rows[0].len() as u64;
+        let mut store = TestStore::new()
+            .array("a", &v2_array(&[rows.len() as u64, width], &[1, width]))
+            .file("a/.zattrs", attributes.as_bytes());
+        for (at, row) in rows.iter().enumerate() {
+            let bytes: Vec<u8> = row.iter().flat_map(|value| value.to_le_bytes()).collect();
+            store = store.file(&format!("a/{at}.0"), &bytes);
+        }
+        store.findings("suspect-values")
+    }
+
+    #[test]
+    fn floats_with_a_scale_factor_are_scaled_twice_where_their_unit_says_so() {
+        let rows = [(0..20).map(|at| 250.0 + at as f32).collect::<Vec<f32>>()];
+        let scaled = found(r#"{"units": "degK", "scale_factor": 0.01}"#, &rows);
+        assert_eq!((scaled.len(), scaled[0].severity), (1, Severity::Warning));
+        assert!(scaled[0].message.ends_with("and get 2.5 to 2.69"), "{}", scaled[0].message);
+        for fine in [r#"{"units": "degK"}"#, r#"{"units": "1", "scale_factor": 0.01}"#] {
+            assert!(found(fine, &rows).is_empty(), "{fine}");
+        }
+        let packed = [(0..20).map(|at| 25_000.0 + at as f32).collect::<Vec<f32>>()];
+        assert!(found(r#"{"units": "degK", "scale_factor": 0.01}"#, &packed).is_empty());
+        let anomaly = r#"{"units": "K", "scale_factor": 0.01, "long_name": "temperature anomaly"}"#;
+        assert!(found(anomaly, &rows).is_empty());
+    }
+
+    #[test]
+    fn a_break_at_one_border_of_chunks_is_found_and_seasons_are_not() {
+        let rows = |shift: &dyn Fn(usize) -> f32| {
+            let wave = |row: usize, at: usize| ((row * 7 + at) as f32 * 0.9).sin();
+            (0..24)
+                .map(|row| (0..32).map(|at| wave(row, at) + shift(row)).collect())
+                .collect::<Vec<Vec<f32>>>()
+        };
+        let broken = found("{}", &rows(&|row| if row < 10 { 0.0 } else { 5.0 }));
+        assert_eq!((broken.len(), broken[0].severity), (1, Severity::Error));
+        assert_eq!(broken[0].chunks.as_ref().unwrap()[0].first, [10, 0]);
+        assert!(broken[0].message.starts_with("from dimension 0[10] on"), "{}", broken[0].message);
+        assert!(found("{}", &rows(&|row| 9.0 * (row as f32 * 0.3).sin())).is_empty());
+        assert!(found("{}", &rows(&|row| if row == 10 { 5.0 } else { 0.0 })).is_empty());
+        assert!(found("{}", &rows(&|row| row as f32)).is_empty());
+    }
+
+    #[test]
+    fn astronomical_floats_that_are_ordinary_turned_round_are_noted() {
+        let turn = |value: f32| f32::from_bits(value.to_bits().swap_bytes());
+        let rows = [[2.5, 0.0, 1.25].map(|value: f32| turn(value)).to_vec()];
+        assert!(found("{}", &rows).is_empty(), "subnormal, not astronomical");
+        let huge = [[1.0e32f32, 7.0].to_vec()];
+        assert!(found("{}", &huge).is_empty());
+        let swapped = |value: u32| f32::from_bits(value);
+        // 0x7e8142c3 and 0xfe8142c3 turned round are -130.49 and -130.51
+        let rows = [[swapped(0x7e81_42c3), swapped(0xfe81_42c3)].to_vec()];
+        assert_eq!(found("{}", &rows).len(), 1);
+    }
+}
