@@ -1,20 +1,14 @@
 //! `zkit.toml`: the section `[audit]`, and what the command line says over it.
 
-use std::path::Path;
-
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use zkit_core::error::{Error, ErrorKind};
+use zkit_cli::settings;
+use zkit_core::error::Error;
 use zkit_rules::policy::{FailOn, Policy};
 use zkit_rules::rule_named;
 
 use crate::args::AuditArgs;
 use crate::explain;
-
-/// The file that is read where none is named.
-const DEFAULT_FILE: &str = "zkit.toml";
-/// Larger files are none of settings.
-const MOST_BYTES: u64 = 1 << 20;
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -31,13 +25,8 @@ struct File {
 /// Fails with kind `Absent` or `Unreadable`, or `Usage` where the file says what zkit does not know: line, expected and
 /// found are named.
 pub(crate) fn policy(args: &AuditArgs) -> Result<Policy, Error> {
-    let mut policy = match &args.config {
-        Some(path) => load(path)?,
-        None => match load(Path::new(DEFAULT_FILE)) {
-            Err(error) if error.kind() == ErrorKind::Absent => Policy::default(),
-            other => other?,
-        },
-    };
+    let file: File = settings::find(args.config.as_deref())?;
+    let mut policy = file.audit;
     if let Some(fail_on) = args.fail_on {
         policy.fail_on = Some(FailOn::from(fail_on));
     }
@@ -51,35 +40,17 @@ pub(crate) fn policy(args: &AuditArgs) -> Result<Policy, Error> {
     Ok(policy)
 }
 
-fn load(path: &Path) -> Result<Policy, Error> {
-    let failed = |kind, error| {
-        Error::new(kind, format!("could not read the policy from {}", path.display())).with_source(error)
-    };
-    let read = std::fs::metadata(path).and_then(|metadata| match metadata.len() {
-        ..=MOST_BYTES => std::fs::read_to_string(path),
-        _ => Err(std::io::Error::other("it is larger than 1 MiB")),
-    });
-    let text = read.map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => failed(ErrorKind::Absent, error),
-        _ => failed(ErrorKind::Unreadable, error),
-    })?;
-    parse(&text, path)
-}
-
-fn parse(text: &str, path: &Path) -> Result<Policy, Error> {
-    let file: File = toml::from_str(text).map_err(|error| {
-        let start = error.span().map_or(0, |span| span.start.min(text.len()));
-        let line = text.as_bytes()[..start].iter().filter(|&&byte| byte == b'\n').count() + 1;
-        let message =
-            format!("could not understand line {line} of {}: {}", path.display(), error.message().trim_end());
-        Error::new(ErrorKind::Usage, message)
-    })?;
-    Ok(file.audit)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use zkit_core::error::ErrorKind;
+
     use super::*;
+
+    fn parse(text: &str, path: &Path) -> Result<Policy, Error> {
+        settings::parse::<File>(text, path).map(|file| file.audit)
+    }
 
     #[test]
     fn the_section_of_another_command_is_left_alone() {

@@ -22,6 +22,7 @@ mod progress;
 mod rates;
 pub mod reports;
 mod run;
+pub mod settings;
 mod shell;
 mod signals;
 pub mod values;

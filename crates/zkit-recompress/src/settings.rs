@@ -6,16 +6,12 @@ use std::str::FromStr;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
+use zkit_cli::settings;
 use zkit_cli::values::{ArrayFilter, ArrayGlob, parse_bytes};
-use zkit_core::error::{Error, ErrorKind};
+use zkit_core::error::Error;
 use zkit_core::plan::{Access, ChunksWish, ShardsWish};
 
 use crate::codec::{self, CodecChoice};
-
-/// The file that is read where none is named.
-pub(crate) const DEFAULT_FILE: &str = "zkit.toml";
-/// Larger files are none of settings.
-const MOST_BYTES: u64 = 1 << 20;
 
 /// What a `zkit.toml` says of copies.
 #[derive(Debug, Default)]
@@ -36,47 +32,12 @@ pub(crate) struct ArraySettings {
 }
 
 impl Settings {
-    /// Reads a file of settings.
-    ///
-    /// Fails with kind `Absent` or `Unreadable`, or `Usage` where it says what zkit does not know: file, line,
-    /// expected and found are named.
-    pub(crate) fn load(path: &Path) -> Result<Self, Error> {
-        let failed = |kind, error| {
-            Error::new(kind, format!("could not read settings from {}", path.display())).with_source(error)
-        };
-        let read = std::fs::metadata(path).and_then(|metadata| match metadata.len() {
-            ..=MOST_BYTES => std::fs::read_to_string(path),
-            _ => Err(std::io::Error::other("it is larger than 1 MiB")),
-        });
-        let text = read.map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => failed(ErrorKind::Absent, error),
-            _ => failed(ErrorKind::Unreadable, error),
-        })?;
-        Self::parse(&text, path)
-    }
-
     /// Reads the named file, else `zkit.toml` in the working directory, if it exists.
     pub(crate) fn find(named: Option<&Path>) -> Result<Self, Error> {
-        match named {
-            Some(path) => Self::load(path),
-            None => match Self::load(Path::new(DEFAULT_FILE)) {
-                Err(error) if error.kind() == ErrorKind::Absent => Ok(Self::default()),
-                other => other,
-            },
-        }
+        Ok(Self::of(settings::find(named)?))
     }
 
-    fn parse(text: &str, path: &Path) -> Result<Self, Error> {
-        let file: File = toml::from_str(text).map_err(|error| {
-            let start = error.span().map_or(0, |span| span.start.min(text.len()));
-            let line = text.as_bytes()[..start].iter().filter(|&&byte| byte == b'\n').count() + 1;
-            let message = format!(
-                "could not understand line {line} of {}: {}",
-                path.display(),
-                error.message().trim_end()
-            );
-            Error::new(ErrorKind::Usage, message)
-        })?;
+    fn of(file: File) -> Self {
         let Section { chunks, shards, codec, access, chunk_size, array } = file.recompress;
         let defaults = ArraySettings { chunks, shards, codec, access, chunk_size }.with_implied();
         let arrays = array.into_iter().map(|entry| {
@@ -84,7 +45,7 @@ impl Settings {
             let settings = ArraySettings { chunks, shards, codec, access, chunk_size };
             (ArrayFilter::new(vec![path], Vec::new()), settings.with_implied())
         });
-        Ok(Self { defaults, arrays: arrays.collect() })
+        Self { defaults, arrays: arrays.collect() }
     }
 
     /// Returns what the file says of an array: the first entry whose glob takes it, else and beside it the defaults.
@@ -119,7 +80,7 @@ impl ArraySettings {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
     #[serde(default)]
@@ -192,12 +153,16 @@ mod tests {
 
     use super::*;
 
+    fn parse(text: &str) -> Result<File, Error> {
+        settings::parse(text, Path::new("zkit.toml"))
+    }
+
     fn settings(text: &str) -> Settings {
-        Settings::parse(text, Path::new("zkit.toml")).unwrap()
+        Settings::of(parse(text).unwrap())
     }
 
     fn refused(text: &str) -> String {
-        Settings::parse(text, Path::new("zkit.toml")).unwrap_err().to_string()
+        parse(text).err().unwrap().to_string()
     }
 
     const TEXT: &str = r#"
@@ -267,17 +232,5 @@ access = "maps"
             assert!(message.contains(&format!("line {line} of zkit.toml: ")), "{text}: {message}");
             assert!(message.contains(found), "{text}: {message}");
         }
-    }
-
-    #[test]
-    fn a_named_file_must_exist() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("mine.toml");
-        assert_eq!(Settings::find(Some(&path)).unwrap_err().kind(), ErrorKind::Absent);
-        std::fs::write(&path, TEXT).unwrap();
-        assert!(Settings::find(Some(&path)).unwrap().entry_for("/t2m").is_some());
-        assert_eq!(Settings::load(folder.path()).unwrap_err().kind(), ErrorKind::Unreadable);
-        std::fs::File::create(&path).unwrap().set_len(MOST_BYTES + 1).unwrap();
-        assert_eq!(Settings::load(&path).unwrap_err().kind(), ErrorKind::Unreadable);
     }
 }

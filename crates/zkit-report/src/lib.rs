@@ -21,6 +21,7 @@ mod report_text;
 mod samples;
 mod sanitize;
 mod series;
+mod similar;
 mod table;
 mod width;
 mod words;
@@ -31,4 +32,5 @@ pub use finding::{ChunkBox, ChunkGrid, Confidence, Finding, FindingCounts, Sever
 pub use report::{Occupancy, Report, RuleInfo, SCHEMA_VERSION, StoreSummary, Variable};
 pub use sanitize::sanitize;
 pub use series::{Point, Series};
+pub use similar::edits;
 pub use table::{Column, Table};

@@ -1,6 +1,6 @@
 //! The list of rules, and running them.
 
-use zkit_report::Finding;
+use zkit_report::{Finding, edits};
 
 use crate::finder::Finder;
 use crate::observe::{CacheObservation, StoreObservation};
@@ -82,22 +82,6 @@ pub fn similar_rules(name: &str) -> Vec<&'static str> {
         .collect();
     scored.sort_unstable_by_key(|&(edits, words, id)| (std::cmp::Reverse(words), edits, id));
     scored.into_iter().take(3).map(|(.., id)| id).collect()
-}
-
-/// Returns how many insertions, deletions and replacements turn one text into the other (Levenshtein).
-fn edits(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (above, character) in one.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = above + 1;
-        for (column, &candidate) in other.iter().enumerate() {
-            let replaced = diagonal + usize::from(character != candidate);
-            diagonal = row[column + 1];
-            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
-        }
-    }
-    row[other.len()]
 }
 
 /// Returns what the rules of single stores find, rule by rule; a rule runs once its depth was reached.
