@@ -53,8 +53,19 @@ fn message_of(array: &ArrayObservation<'_>, faulty: &FaultyChunks, what: &str) -
     let of = format!("{} of {} stored chunks", format::count(count), format::count(stored));
     match count {
         1 => format!("chunk `{key}` {what}: {}", faulty.why),
-        _ => format!("{of} {what}; the first, `{key}`: {}", faulty.why),
+        _ => format!("{of} {}; the first, `{key}`: {}", of_several(what), faulty.why),
     }
+}
+
+/// Returns what is said of several chunks, from what is said of one: `is cut off`, `are cut off`.
+fn of_several(what: &str) -> String {
+    let (verb, rest) = what.split_once(' ').unwrap_or((what, ""));
+    let verb = match verb {
+        "is" => "are",
+        "has" => "have",
+        other => other.strip_suffix('s').unwrap_or(other),
+    };
+    format!("{verb} {rest}").trim_end().to_owned()
 }
 
 /// Returns the key of a stored chunk, relative to its array.
@@ -179,4 +190,18 @@ pub(crate) fn references_by_array<'s, 'a>(
         found.into_iter().map(|(array, chunks)| (array.map(|at| &store.arrays[at]), chunks)).collect();
     found.sort_by_key(|(array, _)| array.is_none());
     found
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn verbs_agree_with_several_chunks() {
+        for (one, several) in [
+            ("is cut off", "are cut off"),
+            ("has no bytes", "have no bytes"),
+            ("leads to nothing", "lead to nothing"),
+        ] {
+            assert_eq!(super::of_several(one), several);
+        }
+    }
 }
