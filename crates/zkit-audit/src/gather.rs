@@ -90,8 +90,13 @@ pub(crate) fn observe<'a>(
     if hierarchy.kind == StoreKind::Icechunk && run.depth >= Depth::Listing {
         observed.repository = Some(Repository::read(&Store::open(url, &run.options)?)?);
     }
-    if hierarchy.kind == StoreKind::N5 && run.depth >= Depth::Headers {
-        observed.n5 = read_n5(&Store::open(url, &run.options)?)?;
+    if hierarchy.kind == StoreKind::N5 {
+        let closeness = match run.depth {
+            Depth::Metadata => None,
+            Depth::Listing => Some(Closeness::Listing),
+            Depth::Headers | Depth::Sample | Depth::Full => Some(Closeness::Headers),
+        };
+        observed.n5 = read_n5(&Store::open(url, &run.options)?, closeness)?;
     }
     let Some(store) = &hierarchy.store else { return Ok(observed) };
     look_beside(&mut observed, store, run)?;

@@ -110,6 +110,7 @@ impl<'a> StoreObservation<'a> {
         let surveyed = self.arrays.iter().filter_map(|array| array.survey.as_ref());
         let unlisted = surveyed.filter(|survey| survey.listing.is_none());
         let all = self.hierarchy.defects.iter().chain(&self.v2_twin_defects);
+        let all = all.chain(self.n5.iter().flat_map(|dataset| &dataset.defects));
         all.chain(unlisted.flat_map(|survey| &survey.defects)).filter(move |defect| defect.rule == rule)
     }
 

@@ -86,7 +86,7 @@ struct Odd<'a> {
 type Fact = fn(&ArraySummary) -> String;
 
 const FACTS: &[(&str, Severity, Fact)] = &[
-    ("data type", Severity::Error, |array| array.data_type.clone()),
+    ("data type", Severity::Warning, |array| array.data_type.clone()),
     ("dimensions", Severity::Error, |array| match &array.dimension_names {
         Some(names) => {
             format!("{:?}", names.iter().map(|name| name.as_deref().unwrap_or("")).collect::<Vec<_>>())
@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(
             facts,
             [
-                ("data type", Severity::Error),
+                ("data type", Severity::Warning),
                 ("chunks", Severity::Warning),
                 ("attributes", Severity::Warning)
             ]

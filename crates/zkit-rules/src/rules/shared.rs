@@ -6,7 +6,7 @@ use zkit_core::engine::{ChunkFault, FaultyChunks, Keys};
 use zkit_core::grid::ChunkSet;
 use zkit_core::hierarchy::{Reference, References};
 use zkit_core::metadata::Json;
-use zkit_report::format;
+use zkit_report::{ChunkBox, format};
 
 use crate::boxes::Runs;
 use crate::finder::{Draft, Finder};
@@ -54,6 +54,28 @@ fn message_of(array: &ArrayObservation<'_>, faulty: &FaultyChunks, what: &str) -
     match count {
         1 => format!("chunk `{key}` {what}: {}", faulty.why),
         _ => format!("{of} {}; the first, `{key}`: {}", of_several(what), faulty.why),
+    }
+}
+
+/// Reports the blocks of an N5 container that are wrong in one way, one finding a dataset.
+pub(crate) fn report_blocks(
+    store: &StoreObservation<'_>,
+    finder: &mut Finder<'_>,
+    fault: ChunkFault,
+    (what, remedy): (&str, &str),
+) {
+    for dataset in &store.n5 {
+        let count = dataset.faulty_counts.get(&fault).copied().unwrap_or(0);
+        let named: Vec<_> = dataset.faulty.iter().filter(|faulty| faulty.fault == fault).collect();
+        let Some(first) = named.first() else { continue };
+        let key = first.index.iter().map(u64::to_string).collect::<Vec<_>>().join("/");
+        let boxes = named.iter().take(crate::boxes::BOXES_MOST);
+        let boxes = boxes
+            .map(|faulty| ChunkBox { first: faulty.index.clone(), last: faulty.index.clone() })
+            .collect();
+        let message =
+            format!("{count} of {} blocks are {what}; the first, `{key}`: {}", dataset.blocks, first.why);
+        finder.array(&dataset.path, message).evidence("chunk_count", count).chunks(boxes).remedy(remedy);
     }
 }
 

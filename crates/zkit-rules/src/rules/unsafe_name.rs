@@ -41,7 +41,9 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
         } else if name.chars().any(is_unseen) {
             ("its name holds characters that are not seen, or turn the text around them", Severity::Warning)
         } else if is_reserved(name) {
-            ("its name is that of a device on Windows: no file can have it there", Severity::Warning)
+            // what is auxiliary is often called so on purpose
+            let severity = if name.eq_ignore_ascii_case("aux") { Severity::Info } else { Severity::Warning };
+            ("its name is that of a device on Windows: no file can have it there", severity)
         } else {
             continue;
         };
