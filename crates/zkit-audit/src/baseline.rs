@@ -53,21 +53,25 @@ impl Baseline {
         Ok(Self(file.findings.into_iter().map(|known| known.fingerprint).collect()))
     }
 
-    /// Takes out what is known; returns how many findings that were.
-    pub(crate) fn hide(&self, findings: &mut Vec<Finding>) -> u64 {
+    /// Takes out what is known, and returns it.
+    pub(crate) fn hide(&self, findings: &mut Vec<Finding>) -> Vec<Finding> {
         if self.0.is_empty() {
-            return 0;
+            return Vec::new();
         }
-        let before = findings.len();
-        let mut of_each = fingerprints(findings.iter()).into_iter();
-        findings.retain(|_| of_each.next().is_none_or(|fingerprint| !self.0.contains(&fingerprint)));
-        (before - findings.len()) as u64
+        let of_each = fingerprints(findings.iter());
+        let all = std::mem::take(findings).into_iter().zip(of_each);
+        let (known, new): (Vec<_>, Vec<_>) = all.partition(|(_, fingerprint)| self.0.contains(fingerprint));
+        *findings = new.into_iter().map(|(finding, _)| finding).collect();
+        known.into_iter().map(|(finding, _)| finding).collect()
     }
 }
 
-/// Writes the findings as a baseline; the file appears once it is complete.
-pub(crate) fn write(path: &Path, findings: &[Finding]) -> Result<(), Error> {
-    let known = findings.iter().zip(fingerprints(findings)).map(|(finding, fingerprint)| Known {
+/// Writes the findings as a baseline; the file appears once it is complete, with the permissions that new files get.
+pub(crate) fn write<'a>(
+    path: &Path,
+    findings: impl Iterator<Item = &'a Finding> + Clone,
+) -> Result<(), Error> {
+    let known = findings.clone().zip(fingerprints(findings)).map(|(finding, fingerprint)| Known {
         fingerprint,
         rule: finding.rule.to_owned(),
         store: finding.store.clone(),
@@ -81,7 +85,9 @@ pub(crate) fn write(path: &Path, findings: &[Finding]) -> Result<(), Error> {
     let mut text = serde_json::to_vec_pretty(&file).map_err(|error| failed(error.into()))?;
     text.push(b'\n');
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut sibling = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
+    // what the umask leaves of it
+    let ordinary = std::os::unix::fs::PermissionsExt::from_mode(0o666);
+    let mut sibling = tempfile::Builder::new().permissions(ordinary).tempfile_in(folder).map_err(failed)?;
     std::io::Write::write_all(&mut sibling, &text).map_err(failed)?;
     sibling.persist(path).map_err(|error| failed(error.error))?;
     Ok(())
@@ -113,14 +119,27 @@ mod tests {
     fn what_was_written_is_hidden_and_nothing_else() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("baseline.json");
-        write(&path, &[finding("/a", "3 chunks")]).unwrap();
+        let known = [finding("/a", "3 chunks")];
+        write(&path, known.iter()).unwrap();
         let baseline = Baseline::load(Some(&path)).unwrap();
         let mut findings = vec![finding("/a", "4 chunks"), finding("/b", "3 chunks")];
-        assert_eq!(baseline.hide(&mut findings), 1);
+        let hidden = baseline.hide(&mut findings);
+        assert_eq!(hidden.len(), 1);
+        assert_eq!(hidden[0].message, "4 chunks", "what is known and still there can be written again");
         assert_eq!(findings[0].array.as_deref(), Some("/b"));
         let mut twice = vec![finding("/a", "3 chunks"), finding("/a", "another thing")];
-        assert_eq!(baseline.hide(&mut twice), 1, "a second finding of that place is new");
-        assert_eq!(Baseline::load(None).unwrap().hide(&mut findings), 0);
+        assert_eq!(baseline.hide(&mut twice).len(), 1, "a second finding of that place is new");
+        assert!(Baseline::load(None).unwrap().hide(&mut findings).is_empty());
         assert_eq!(Baseline::load(Some(&folder.path().join("x"))).unwrap_err().kind(), ErrorKind::Absent);
+    }
+
+    #[test]
+    fn a_baseline_has_the_permissions_of_any_new_file() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let mode = |name: &str| std::fs::metadata(folder.path().join(name)).unwrap().permissions().mode();
+        std::fs::write(folder.path().join("other"), b"").unwrap();
+        write(&folder.path().join("baseline.json"), [].iter()).unwrap();
+        assert_eq!(mode("baseline.json"), mode("other"));
     }
 }

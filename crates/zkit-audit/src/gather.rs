@@ -8,7 +8,7 @@ use zkit_core::engine::{Closeness, Resources, Sample, survey_references, survey_
 use zkit_core::engine::{Repository, read_n5};
 use zkit_core::error::{Error, ErrorKind, Result};
 use zkit_core::event::Observer;
-use zkit_core::hierarchy::{ArrayNode, Container, Hierarchy, StoreKind};
+use zkit_core::hierarchy::{ArrayNode, Consolidation, Container, Hierarchy, StoreKind};
 use zkit_core::location::StoreUrl;
 use zkit_core::store::{Store, StoreOptions};
 use zkit_rules::Depth;
@@ -64,15 +64,25 @@ fn damaged_zip(hierarchy: Hierarchy, path: &Path) -> Result<Hierarchy> {
     }
 }
 
+/// Puts what nodes say of themselves in the place of consolidated metadata, and returns both; `None` where there is
+/// none. Over a network each node costs requests, so that a shallow look takes consolidated metadata at its word.
+pub(crate) fn read_nodes(hierarchy: &mut Hierarchy, run: &Run<'_>) -> Result<Option<Consolidation>> {
+    match &hierarchy.store {
+        Some(store) if !store.is_remote() || run.depth >= Depth::Headers => hierarchy.prefer_nodes(),
+        _ => Ok(None),
+    }
+}
+
 /// Observes a store: of its arrays, those that `nodes` names.
 pub(crate) fn observe<'a>(
-    hierarchy: &'a Hierarchy,
+    (hierarchy, consolidation): (&'a Hierarchy, Option<&'a Consolidation>),
     url: &StoreUrl,
     nodes: &[&'a ArrayNode],
     run: &Run<'a>,
 ) -> Result<StoreObservation<'a>> {
     let mut observed = StoreObservation::of_metadata(hierarchy, nodes, run.policy, run.now);
     observed.depth = run.depth;
+    observed.consolidation = consolidation;
     observed.source = run.source;
     if let (StoreKind::KerchunkJson, Some(path)) = (hierarchy.kind, url.local_path()) {
         look_at_references(&mut observed, path, nodes, run)?;
@@ -80,8 +90,13 @@ pub(crate) fn observe<'a>(
     if hierarchy.kind == StoreKind::Icechunk && run.depth >= Depth::Listing {
         observed.repository = Some(Repository::read(&Store::open(url, &run.options)?)?);
     }
-    if hierarchy.kind == StoreKind::N5 && run.depth >= Depth::Headers {
-        observed.n5 = read_n5(&Store::open(url, &run.options)?)?;
+    if hierarchy.kind == StoreKind::N5 {
+        let closeness = match run.depth {
+            Depth::Metadata => None,
+            Depth::Listing => Some(Closeness::Listing),
+            Depth::Headers | Depth::Sample | Depth::Full => Some(Closeness::Headers),
+        };
+        observed.n5 = read_n5(&Store::open(url, &run.options)?, closeness)?;
     }
     let Some(store) = &hierarchy.store else { return Ok(observed) };
     look_beside(&mut observed, store, run)?;
@@ -105,10 +120,6 @@ pub(crate) fn observe<'a>(
 
 /// Reads the documents that lie beside those that the hierarchy came from.
 fn look_beside(observed: &mut StoreObservation<'_>, store: &Store, run: &Run<'_>) -> Result<()> {
-    // over a network each node costs requests
-    if !store.is_remote() || run.depth >= Depth::Headers {
-        observed.nodes = observed.hierarchy.one_by_one()?;
-    }
     if !store.is_remote() || run.depth >= Depth::Listing {
         (observed.v2_twins, observed.v2_twin_defects) = observed.hierarchy.v2_twins()?;
     }

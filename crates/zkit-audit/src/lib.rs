@@ -14,6 +14,7 @@ mod settings;
 mod targets;
 mod values;
 
+use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use serde_json::Map;
@@ -54,9 +55,9 @@ impl Command for Audit {
         }
         let policy = settings::policy(args)?;
         let known = baseline::Baseline::load(args.baseline.as_deref())?;
-        let report = audit_all(args, &policy, &known, shell)?;
+        let (report, hidden) = audit_all(args, &policy, &known, shell)?;
         if let Some(path) = &args.write_baseline {
-            baseline::write(path, &report.findings)?;
+            baseline::write(path, report.findings.iter().chain(&hidden))?;
         }
         files.write(&report)?;
         shell.emit_report(&report)?;
@@ -85,13 +86,14 @@ struct Auditor<'a> {
     run: gather::Run<'a>,
 }
 
-/// Audits all stores that the arguments name, one after the other, then all of them together.
+/// Audits all stores that the arguments name, one after the other, then those of each path together; returns also the
+/// findings that the baseline hides.
 fn audit_all(
     args: &AuditArgs,
     policy: &Policy,
     known: &baseline::Baseline,
     shell: &Shell,
-) -> anyhow::Result<Report> {
+) -> anyhow::Result<(Report, Vec<Finding>)> {
     let options = args.stores.store_options(shell);
     let depth = policy.depth.unwrap_or(Depth::Sample);
     let source = args.against.as_ref().map(|url| Hierarchy::open(url, &options)).transpose()?;
@@ -116,18 +118,17 @@ fn audit_all(
             cancel: shell.cancel(),
         },
     };
-    let mut urls: Vec<StoreUrl> = Vec::new();
-    for path in &args.paths {
-        urls.extend(targets::stores(path)?);
-    }
+    let (urls, groups) = targets::of_paths(&args.paths)?;
     let mut report = report::begin(policy, depth);
     report.rules.retain(|rule| auditor.runs(rule.id));
     let (mut summaries, mut opened, mut arrays_taken) = (Vec::new(), Vec::new(), (0, 0));
-    for url in &urls {
+    let (mut hidden, mut of_group) = (Vec::new(), Vec::new());
+    for (url, group) in urls.iter().zip(&groups) {
         shell.cancel().check()?;
-        match auditor.audit(url, &mut report, &mut arrays_taken) {
+        match auditor.audit(url, &mut report, (&mut arrays_taken, &mut hidden)) {
             Ok(summary) => {
                 summaries.push(summary);
+                of_group.push(group);
                 opened.push(url);
             }
             // with several stores, one that cannot be opened hides no other
@@ -136,7 +137,7 @@ fn audit_all(
                     && error.kind() != ErrorKind::Cancelled
                     && error.kind() != ErrorKind::Usage =>
             {
-                auditor.could_not_open(url, &error, &mut report);
+                auditor.could_not_open(url, &error, &mut report, &mut hidden);
             }
             Err(error) => return Err(error.into()),
         }
@@ -147,12 +148,24 @@ fn audit_all(
         let error = Error::new(ErrorKind::Usage, "--include and --exclude leave no array");
         return Err(error.with_hint("run `zkit inspect` to see the paths of the arrays").into());
     }
-    coordinates::compare_rows(&mut summaries, &auditor.run, |at| gather::open(opened[at], &auditor.run))?;
-    let cache = CacheObservation { url: &args.paths[0], stores: &summaries, policy };
-    let mut of_cache = check_cache(&cache);
-    report.hidden += auditor.keep(&mut of_cache);
-    report::finish(&mut report, of_cache);
-    Ok(report)
+    coordinates::compare_rows(&mut summaries, &auditor.run, |at| {
+        let mut hierarchy = gather::open(opened[at], &auditor.run)?;
+        gather::read_nodes(&mut hierarchy, &auditor.run)?;
+        Ok(hierarchy)
+    })?;
+    // what was read for comparison is kept until here; each group is judged by itself
+    let mut caches: BTreeMap<&str, Vec<StoreSummary>> = BTreeMap::new();
+    for (summary, group) in summaries.into_iter().zip(of_group) {
+        caches.entry(group).or_default().push(summary);
+    }
+    let mut of_caches = Vec::new();
+    for (url, stores) in &caches {
+        of_caches.extend(check_cache(&CacheObservation { url, stores, policy }));
+    }
+    hidden.extend(auditor.keep(&mut of_caches));
+    report.hidden = hidden.len() as u64;
+    report::finish(&mut report, of_caches);
+    Ok((report, hidden))
 }
 
 impl Auditor<'_> {
@@ -162,8 +175,8 @@ impl Auditor<'_> {
         selected && !self.policy.ignore.iter().any(|name| name == rule)
     }
 
-    /// Takes out findings that are not wanted, or known; returns how many of them are known.
-    fn keep(&self, findings: &mut Vec<Finding>) -> u64 {
+    /// Takes out findings that are not wanted, or known; returns those that are known.
+    fn keep(&self, findings: &mut Vec<Finding>) -> Vec<Finding> {
         findings.retain(|finding| self.runs(finding.rule));
         self.known.hide(findings)
     }
@@ -173,16 +186,17 @@ impl Auditor<'_> {
         &self,
         url: &StoreUrl,
         report: &mut Report,
-        taken: &mut (usize, usize),
+        (taken, hidden): (&mut (usize, usize), &mut Vec<Finding>),
     ) -> Result<StoreSummary, Error> {
-        let hierarchy = gather::open(url, &self.run)?;
+        let mut hierarchy = gather::open(url, &self.run)?;
+        let consolidation = gather::read_nodes(&mut hierarchy, &self.run)?;
         let nodes: Vec<&ArrayNode> =
             hierarchy.arrays.iter().filter(|array| self.filter.takes(&array.path)).collect();
         taken.0 += nodes.len();
         taken.1 += hierarchy.arrays.len();
-        let observed = gather::observe(&hierarchy, url, &nodes, &self.run)?;
+        let observed = gather::observe((&hierarchy, consolidation.as_ref()), url, &nodes, &self.run)?;
         let mut findings = check_store(&observed);
-        report.hidden += self.keep(&mut findings);
+        hidden.extend(self.keep(&mut findings));
         let summary = StoreSummary::of(&observed);
         let complete = gather::is_complete(&observed);
         report::add_store(report, &observed, &summary, findings, complete);
@@ -191,7 +205,7 @@ impl Auditor<'_> {
     }
 
     /// Adds a store that could not be opened.
-    fn could_not_open(&self, url: &StoreUrl, error: &Error, report: &mut Report) {
+    fn could_not_open(&self, url: &StoreUrl, error: &Error, report: &mut Report, hidden: &mut Vec<Finding>) {
         report.complete = false;
         let mut findings = vec![Finding {
             rule: "unreadable",
@@ -205,7 +219,7 @@ impl Auditor<'_> {
             evidence: Map::new(),
             remedy: error.hint().map(str::to_owned),
         }];
-        report.hidden += self.keep(&mut findings);
+        hidden.extend(self.keep(&mut findings));
         report.findings.extend(findings);
         report.stores.push(zkit_report::StoreSummary {
             url: url.to_string(),

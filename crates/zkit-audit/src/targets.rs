@@ -15,6 +15,31 @@ const REFERENCES_MOST: u64 = 128 << 20;
 /// Documents at the root of a store, whatever they lead to.
 const ROOT_DOCUMENTS: [&str; 5] = ["zarr.json", ".zgroup", ".zarray", ".zmetadata", "attributes.json"];
 
+/// Returns the stores that the paths name, and of each the folder or pattern whose stores it is compared with: the path
+/// that led to it, or the folder that a store lies in which was named itself.
+pub(crate) fn of_paths(paths: &[String]) -> Result<(Vec<StoreUrl>, Vec<String>), Error> {
+    let (mut urls, mut groups) = (Vec::new(), Vec::new());
+    for path in paths {
+        let found = stores(path)?;
+        let itself = found.len() == 1 && path.parse::<StoreUrl>().is_ok_and(|url| url == found[0]);
+        for url in found {
+            let parent =
+                |text: &str| text.trim_end_matches('/').rsplit_once('/').map(|(parent, _)| parent.to_owned());
+            let group = match (itself, url.local_path()) {
+                (false, _) => path.clone(),
+                (true, None) => parent(path).unwrap_or_else(|| path.clone()),
+                (true, Some(local)) => {
+                    let absolute = std::path::absolute(local).unwrap_or_else(|_| local.to_owned());
+                    absolute.parent().unwrap_or(&absolute).display().to_string()
+                }
+            };
+            urls.push(url);
+            groups.push(group);
+        }
+    }
+    Ok((urls, groups))
+}
+
 /// Returns the stores that a path names, sorted; at least one.
 pub(crate) fn stores(path: &str) -> Result<Vec<StoreUrl>, Error> {
     let url: StoreUrl = path.parse()?;
@@ -213,5 +238,24 @@ mod tests {
         assert_eq!(names(folder.path(), "cache"), ["cache/a.zarr", "cache/b.zarr"]);
         std::fs::create_dir(folder.path().join("empty")).unwrap();
         assert_eq!(names(folder.path(), "empty"), ["empty"]);
+    }
+
+    #[test]
+    fn stores_are_compared_with_those_that_the_same_path_led_to() {
+        let folder = tempfile::tempdir().unwrap();
+        for key in ["one/a.zarr/.zgroup", "one/b.zarr/.zgroup", "two/c.zarr/.zgroup"] {
+            write(folder.path(), key, "{}");
+        }
+        let groups = |names: &[&str]| -> Vec<String> {
+            let paths: Vec<String> =
+                names.iter().map(|name| folder.path().join(name).display().to_string()).collect();
+            of_paths(&paths).unwrap().1
+        };
+        let all = groups(&["one", "two"]);
+        assert!(all[0] == all[1] && all[1] != all[2], "{all:?}");
+        let named = groups(&["one/a.zarr", "one/b.zarr", "two/c.zarr"]);
+        assert!(named[0] == named[1] && named[1] != named[2], "{named:?}");
+        let pattern = groups(&["*/*.zarr"]);
+        assert!(pattern[0] == pattern[2], "{pattern:?}");
     }
 }

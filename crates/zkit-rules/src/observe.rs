@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use zkit_core::engine::{ArraySurvey, ArrayValues, ChunkFault, FaultyChunks, StoreFiles};
 use zkit_core::engine::{N5Dataset, Repository};
-use zkit_core::hierarchy::{ArrayNode, Hierarchy, References};
+use zkit_core::hierarchy::{ArrayNode, Consolidation, Hierarchy, References};
 use zkit_core::metadata::{Defect, Json};
 
 use crate::coordinates::{CoordinateObservation, UnreadCoordinate};
@@ -16,14 +16,14 @@ use crate::summary::StoreSummary;
 /// All that was observed of one store.
 #[derive(Debug)]
 pub struct StoreObservation<'a> {
-    /// What its metadata says.
+    /// What its metadata says: that of the nodes themselves, wherever it was read.
     pub hierarchy: &'a Hierarchy,
     /// The arrays that the run is about, sorted by path.
     pub arrays: Vec<ArrayObservation<'a>>,
     /// What lies in it and belongs to no array; `None` at [`Depth::Metadata`], and where nothing can be listed.
     pub files: Option<StoreFiles>,
-    /// The same nodes read one by one; `None` where there is no consolidated metadata, or the nodes were not read.
-    pub nodes: Option<Hierarchy>,
+    /// What consolidated metadata says, and what the nodes say; `None` where there is none, or the nodes were not read.
+    pub consolidation: Option<&'a Consolidation>,
     /// v2 metadata that lies beside the v3 metadata of arrays, sorted by path.
     pub v2_twins: Vec<ArrayNode>,
     /// What is wrong with that v2 metadata.
@@ -89,7 +89,7 @@ impl<'a> StoreObservation<'a> {
             hierarchy,
             arrays: arrays.collect(),
             files: None,
-            nodes: None,
+            consolidation: None,
             v2_twins: Vec::new(),
             v2_twin_defects: Vec::new(),
             source: None,
@@ -109,9 +109,8 @@ impl<'a> StoreObservation<'a> {
     pub fn defects(&self, rule: &str) -> impl Iterator<Item = &Defect> {
         let surveyed = self.arrays.iter().filter_map(|array| array.survey.as_ref());
         let unlisted = surveyed.filter(|survey| survey.listing.is_none());
-        let behind = self.nodes.iter().flat_map(|nodes| &nodes.defects);
-        let behind = behind.filter(|defect| !self.hierarchy.defects.contains(defect));
-        let all = self.hierarchy.defects.iter().chain(behind).chain(&self.v2_twin_defects);
+        let all = self.hierarchy.defects.iter().chain(&self.v2_twin_defects);
+        let all = all.chain(self.n5.iter().flat_map(|dataset| &dataset.defects));
         all.chain(unlisted.flat_map(|survey| &survey.defects)).filter(move |defect| defect.rule == rule)
     }
 

@@ -9,7 +9,7 @@ use zkit_core::engine::{
     Closeness, Resources, Sample, ScanTarget, scan_values, survey_references, survey_store,
 };
 use zkit_core::event::{Observer, Silent};
-use zkit_core::hierarchy::{ArrayNode, Hierarchy, Reach, TargetFound};
+use zkit_core::hierarchy::{ArrayNode, Consolidation, Hierarchy, Reach, TargetFound};
 use zkit_core::location::StoreUrl;
 use zkit_core::read::ReadContext;
 use zkit_core::select::read_coordinate;
@@ -123,6 +123,13 @@ impl TestStore {
         Hierarchy::open(&StoreUrl::Local(self.path().to_owned()), &StoreOptions::default()).unwrap()
     }
 
+    /// Opens the store as an audit does: nodes are read for themselves.
+    fn open_both(&self) -> (Hierarchy, Option<Consolidation>) {
+        let mut hierarchy = self.open();
+        let consolidation = hierarchy.prefer_nodes().unwrap();
+        (hierarchy, consolidation)
+    }
+
     /// Returns what is kept of the store.
     pub(crate) fn summary(&self) -> StoreSummary {
         StoreSummary::of(&observe(&self.open(), &self.policy))
@@ -135,8 +142,9 @@ impl TestStore {
 
     /// Returns what one rule finds, with headers and coordinates read.
     pub(crate) fn findings(&self, rule: &str) -> Vec<Finding> {
-        let hierarchy = self.open();
-        let observed = observe(&hierarchy, &self.policy);
+        let (hierarchy, consolidation) = self.open_both();
+        let mut observed = observe(&hierarchy, &self.policy);
+        observed.consolidation = consolidation.as_ref();
         check_store(&observed).into_iter().filter(|finding| finding.rule == rule).collect()
     }
 
@@ -195,7 +203,6 @@ fn observe<'a>(hierarchy: &'a Hierarchy, policy: &'a Policy) -> StoreObservation
     let nodes: Vec<&ArrayNode> = hierarchy.arrays.iter().collect();
     let mut observed = StoreObservation::of_metadata(hierarchy, &nodes, policy, SystemTime::now());
     observed.depth = Depth::Sample;
-    observed.nodes = hierarchy.one_by_one().unwrap();
     (observed.v2_twins, observed.v2_twin_defects) = hierarchy.v2_twins().unwrap();
     if let Some(store) = &hierarchy.store {
         let run: (&dyn Observer, &Cancel) = (&Silent::default(), &Cancel::default());

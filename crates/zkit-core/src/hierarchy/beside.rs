@@ -1,5 +1,7 @@
 //! What lies beside the documents that a hierarchy was read from: nodes behind consolidated metadata, v2 metadata beside v3.
 
+use std::collections::BTreeSet;
+
 use super::node::{ArrayNode, Consolidated, Hierarchy, StoreKind};
 use super::open::MAX_DOCUMENT_BYTES;
 use super::walk;
@@ -7,16 +9,49 @@ use crate::error::Result;
 use crate::metadata::{ArrayMetadata, Defect, Json, Object, ZarrFormat};
 use crate::store::join;
 
+/// A store with consolidated metadata, read in both ways.
+#[derive(Debug)]
+pub struct Consolidation {
+    /// What consolidated metadata says.
+    pub copy: Hierarchy,
+    /// What the nodes say that were read one by one.
+    pub nodes: Hierarchy,
+}
+
 impl Hierarchy {
-    /// Reads the nodes of the same store one by one, whatever consolidated metadata says; `None` where this hierarchy
-    /// did not come from consolidated metadata, or where there is no store to read.
+    /// Puts what nodes say of themselves in the place of what consolidated metadata says of them, and returns both as
+    /// they were read; `None`, and no change, where [`Self::one_by_one`] returns `None`.
     ///
-    /// One listing a group and two or three small reads a node.
-    pub fn one_by_one(&self) -> Result<Option<Self>> {
-        let Some(store) = self.store.as_ref().filter(|_| self.consolidated != Consolidated::None) else {
-            return Ok(None);
-        };
-        let mut hierarchy = Self {
+    /// The consolidated copy stays where a node is broken or gone. Errors: those of [`Self::one_by_one`].
+    pub fn prefer_nodes(&mut self) -> Result<Option<Consolidation>> {
+        let Some(nodes) = self.one_by_one()? else { return Ok(None) };
+        let mut copy = nodes.without_nodes();
+        (copy.consolidated, copy.unreadable) = (self.consolidated, self.unreadable);
+        copy.groups = std::mem::replace(&mut self.groups, nodes.groups.clone());
+        copy.arrays = std::mem::replace(&mut self.arrays, nodes.arrays.clone());
+        copy.defects = self.defects.clone();
+        let sound: BTreeSet<&str> = nodes
+            .arrays
+            .iter()
+            .map(|array| array.path.as_str())
+            .chain(nodes.groups.iter().map(|group| group.path.as_str()))
+            .collect();
+        let lacking = |path: &str| !sound.contains(path);
+        self.groups.extend(copy.groups.iter().filter(|group| lacking(&group.path)).cloned());
+        self.arrays.extend(copy.arrays.iter().filter(|array| lacking(&array.path)).cloned());
+        for defect in &nodes.defects {
+            if !self.defects.contains(defect) {
+                self.defects.push(defect.clone());
+            }
+        }
+        self.unreadable |= nodes.unreadable;
+        self.sort();
+        Ok(Some(Consolidation { copy, nodes }))
+    }
+
+    /// Returns a hierarchy of the same store, without its bytes, nodes and defects.
+    fn without_nodes(&self) -> Self {
+        Self {
             url: self.url.clone(),
             store: None,
             kind: StoreKind::Zarr,
@@ -26,7 +61,18 @@ impl Hierarchy {
             arrays: Vec::new(),
             defects: Vec::new(),
             unreadable: false,
+        }
+    }
+
+    /// Reads the nodes of the same store one by one, whatever consolidated metadata says; `None` where this hierarchy
+    /// did not come from consolidated metadata, or where there is no store to read.
+    ///
+    /// One listing a group and two or three small reads a node.
+    pub fn one_by_one(&self) -> Result<Option<Self>> {
+        let Some(store) = self.store.as_ref().filter(|_| self.consolidated != Consolidated::None) else {
+            return Ok(None);
         };
+        let mut hierarchy = self.without_nodes();
         let mut text = Vec::new();
         let root = match store.get("zarr.json", MAX_DOCUMENT_BYTES, &mut text)? {
             true => hierarchy.parse_document("/", "zarr.json", &text),
@@ -105,6 +151,36 @@ mod tests {
         assert_eq!(paths(&hierarchy), ["/a", "/gone"]);
         assert_eq!(paths(&nodes), ["/a", "/new"]);
         assert!(nodes.one_by_one().unwrap().is_none());
+    }
+
+    #[test]
+    fn nodes_are_preferred_where_they_are_sound() {
+        let folder = tempfile::tempdir().unwrap();
+        let consolidated = format!(
+            r#"{{"zarr_consolidated_format":1,"metadata":{{".zgroup":{{"zarr_format":2}},"a/.zarray":{ARRAY},"broken/.zarray":{ARRAY},"gone/.zarray":{ARRAY}}}}}"#
+        );
+        std::fs::write(folder.path().join(".zmetadata"), consolidated).unwrap();
+        std::fs::write(folder.path().join(".zgroup"), r#"{"zarr_format":2}"#).unwrap();
+        let grown = ARRAY.replace("[4]", "[6]");
+        for (name, text) in [("a", grown.as_str()), ("broken", "{"), ("new", ARRAY)] {
+            std::fs::create_dir(folder.path().join(name)).unwrap();
+            std::fs::write(folder.path().join(name).join(".zarray"), text).unwrap();
+        }
+        let url = StoreUrl::Local(folder.path().to_owned());
+        let mut hierarchy = Hierarchy::open(&url, &StoreOptions::default()).unwrap();
+        let both = hierarchy.prefer_nodes().unwrap().unwrap();
+        let shapes = |hierarchy: &Hierarchy| -> Vec<(String, u64)> {
+            let arrays = hierarchy.arrays.iter();
+            arrays.map(|array| (array.path.clone(), array.metadata.shape()[0])).collect()
+        };
+        let named = |shapes: &[(&str, u64)]| -> Vec<(String, u64)> {
+            shapes.iter().map(|&(path, length)| (path.to_owned(), length)).collect()
+        };
+        assert_eq!(shapes(&hierarchy), named(&[("/a", 6), ("/broken", 4), ("/gone", 4), ("/new", 4)]));
+        assert_eq!(shapes(&both.copy), named(&[("/a", 4), ("/broken", 4), ("/gone", 4)]));
+        assert_eq!(shapes(&both.nodes), named(&[("/a", 6), ("/new", 4)]));
+        let defects: Vec<_> = hierarchy.defects.iter().map(|defect| defect.path.as_str()).collect();
+        assert_eq!((defects, hierarchy.groups.len()), (vec!["/broken"], 1));
     }
 
     #[test]

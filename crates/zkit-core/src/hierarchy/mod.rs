@@ -8,5 +8,6 @@ mod open;
 mod references;
 mod walk;
 
+pub use beside::Consolidation;
 pub use node::{ArrayNode, Consolidated, Container, GroupNode, Hierarchy, StoreKind};
 pub use references::{Reach, Reference, ReferenceTarget, References, TargetFound};

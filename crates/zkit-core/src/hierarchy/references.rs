@@ -264,28 +264,34 @@ fn reach(target: &str) -> Reach {
 }
 
 fn reach_of_path(path: &str) -> Reach {
-    const SYSTEM: [&str; 10] =
-        ["/etc/", "/proc/", "/sys/", "/dev/", "/root/", "/boot/", "/run/", "/usr/", "/bin/", "/var/run/"];
-    if path.starts_with('/') {
-        let normal = path.replace("//", "/");
-        return if SYSTEM.iter().any(|start| normal.starts_with(start)) {
-            Reach::System
-        } else {
-            Reach::Absolute
-        };
-    }
-    let (mut depth, mut lowest) = (0i64, 0i64);
+    const SYSTEM: [&str; 10] = [
+        "/etc/",
+        "/proc/",
+        "/sys/",
+        "/dev/",
+        concat!("/", "root/"),
+        "/boot/",
+        "/run/",
+        "/usr/",
+        "/bin/",
+        "/var/run/",
+    ];
+    let (mut inside, mut above) = (Vec::new(), 0);
     for part in path.split('/') {
         match part {
-            ".." => depth -= 1,
-            "" | "." => {}
-            _ => depth += 1,
+            ".." if inside.pop().is_none() => above += 1,
+            ".." | "" | "." => {}
+            _ => inside.push(part),
         }
-        lowest = lowest.min(depth);
     }
-    match usize::try_from(-lowest) {
-        Ok(levels @ 1..) => Reach::Above(levels),
-        _ => Reach::Beside,
+    // what climbs out of its folder ends up at the root if it climbs far enough
+    let from_root = format!("/{}", inside.join("/"));
+    let system = SYSTEM.iter().any(|start| from_root.starts_with(start));
+    match (path.starts_with('/'), above) {
+        (true, _) | (false, 2..) if system => Reach::System,
+        (true, _) => Reach::Absolute,
+        (false, 1..) => Reach::Above(above),
+        (false, _) => Reach::Beside,
     }
 }
 
@@ -359,6 +365,10 @@ mod tests {
             ("file:///data/air.nc", Reach::Absolute),
             ("file:///etc/hostname", Reach::System),
             ("/etc//shadow", Reach::System),
+            ("/data/../etc/shadow", Reach::System),
+            ("../../../../etc/shadow", Reach::System),
+            ("../etc/shadow", Reach::Above(1)),
+            ("a/../etc/shadow", Reach::Beside),
             ("http://169.254.169.254/latest", Reach::Private),
             ("https://user@localhost:80/x", Reach::Private),
             ("http://[::1]/x", Reach::Private),

@@ -11,6 +11,9 @@ const MAX_DEPTH: usize = 32;
 /// Directories behind links that one walk looks into: links to directories of links multiply.
 const MAX_LINKED: usize = 10_000;
 
+/// The documents of nodes.
+const DOCUMENTS: [&str; 4] = ["zarr.json", ".zarray", ".zgroup", ".zattrs"];
+
 /// A directory that may be a node.
 struct Candidate {
     prefix: String,
@@ -84,6 +87,15 @@ fn children(
     for child in store.children(&group.prefix)? {
         let prefix = join(&group.prefix, &child.name);
         match child.kind {
+            ChildKind::UnnameableDirectory => {
+                hierarchy.unreadable = true;
+                let message = "a name that is no UTF-8: no key of the store leads there";
+                hierarchy.defect(&format!("/{prefix}"), "unsafe-name", message);
+            }
+            ChildKind::Directory | ChildKind::LinkedDirectory if DOCUMENTS.contains(&child.name.as_str()) => {
+                let message = format!("{} is a directory, and should be a document", child.name);
+                hierarchy.defect(&group.path(), "malformed-metadata", message);
+            }
             ChildKind::Directory | ChildKind::LinkedDirectory if is_safe_name(&child.name) => {
                 // below a directory without metadata, chunk-like names are chunks of something broken
                 let chunk_like =
@@ -232,5 +244,17 @@ mod tests {
         let hierarchy = Hierarchy::open(&url, &StoreOptions::default()).unwrap();
         assert!(hierarchy.unreadable);
         assert_eq!(hierarchy.broken_nodes().len(), 1);
+    }
+
+    #[test]
+    fn a_directory_where_a_document_should_be_is_told_at_its_node() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("zarr.json"), r#"{"zarr_format":3,"node_type":"group"}"#).unwrap();
+        std::fs::create_dir_all(folder.path().join("q/zarr.json")).unwrap();
+        let url = StoreUrl::Local(folder.path().to_owned());
+        let hierarchy = Hierarchy::open(&url, &StoreOptions::default()).unwrap();
+        let found: Vec<_> =
+            hierarchy.defects.iter().map(|defect| (defect.path.as_str(), defect.rule)).collect();
+        assert_eq!(found, [("/q", "malformed-metadata")]);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::codec_faults::codec_faults;
 use super::codec_spec::{self, CodecSpec, ShardingSpec};
 use super::data_type::DataType;
 use super::data_type_parse;
@@ -488,6 +489,10 @@ fn check(path: &str, metadata: &ArrayMetadata, defects: &mut Vec<Defect>) -> Res
         let message =
             format!("the codec `{name}` is not one that zkit decodes; chunks can only be counted and copied");
         defects.push(Defect::new(path, "unsupported-codec", message));
+    }
+    if let (ZarrFormat::V3, Some(codecs)) = (metadata.format, metadata.document.get("codecs")) {
+        let faults = codec_faults(codecs, &metadata.data_type);
+        defects.extend(faults.into_iter().map(|fault| Defect::new(path, "malformed-metadata", fault)));
     }
     if let Some(sharding) = metadata.sharding() {
         check_shards(path, metadata, sharding, defects);

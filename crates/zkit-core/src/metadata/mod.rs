@@ -2,6 +2,7 @@
 //! hides the others.
 
 mod array;
+mod codec_faults;
 mod codec_spec;
 mod compressor;
 mod convert;

@@ -107,6 +107,8 @@ pub enum ChildKind {
     Directory,
     /// A link to a directory that does not hold the link itself: more entries lie below it, perhaps seen before.
     LinkedDirectory,
+    /// A directory whose name is no UTF-8, and no key leads to; the name says so with marks.
+    UnnameableDirectory,
     /// An object, with its kind.
     Object(ObjectKind),
 }

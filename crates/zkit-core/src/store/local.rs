@@ -379,8 +379,17 @@ impl LocalStore {
         let mut children = Vec::new();
         for entry in entries {
             let entry = entry.map_err(failed)?;
-            let Ok(name) = entry.file_name().into_string() else { continue };
             let file_type = entry.file_type().map_err(failed)?;
+            let name = match entry.file_name().into_string() {
+                Ok(name) => name,
+                // told, and never entered: the name with its marks is that of nothing
+                Err(name) if file_type.is_dir() => {
+                    let name = name.to_string_lossy().into_owned();
+                    children.push(Child { name, kind: ChildKind::UnnameableDirectory });
+                    continue;
+                }
+                Err(_) => continue,
+            };
             let kind = if file_type.is_dir() {
                 ChildKind::Directory
             } else if file_type.is_file() {
@@ -527,6 +536,17 @@ mod tests {
         assert_eq!(names("x"), ["c", "linked", "y"]);
         assert_eq!(names("y"), ["back"]);
         assert_eq!(names("x/y"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn directories_whose_names_are_no_text_are_told() {
+        use std::os::unix::ffi::OsStrExt as _;
+        let (_folder, store) = store();
+        std::fs::create_dir(store.root().join(std::ffi::OsStr::from_bytes(b"caf\xe9"))).unwrap();
+        let children = store.children("").unwrap();
+        let kinds: Vec<_> = children.iter().filter(|child| child.name.starts_with("caf")).collect();
+        assert_eq!(kinds.len(), 1);
+        assert_eq!(kinds[0].kind, ChildKind::UnnameableDirectory);
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! `consolidated-stale`: consolidated metadata says something else than the nodes themselves.
 
-use zkit_core::hierarchy::{ArrayNode, Hierarchy};
-use zkit_core::metadata::ArrayMetadata;
+use std::collections::BTreeSet;
+
+use zkit_core::hierarchy::{ArrayNode, Consolidation, Hierarchy};
+use zkit_core::metadata::{ArrayMetadata, Object, ZarrFormat};
 use zkit_report::{Confidence, Severity};
 
 use super::shared::number_of;
@@ -36,39 +38,43 @@ const REMEDY: &str =
     "consolidate the metadata again: python -c \"import zarr; zarr.consolidate_metadata('STORE')\"";
 
 fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
-    let Some(nodes) = &store.nodes else { return };
-    let consolidated = store.hierarchy;
-    let remedy = REMEDY.replace("STORE", &consolidated.url);
-    if nodes.arrays.is_empty() && nodes.defects.is_empty() && !consolidated.arrays.is_empty() {
+    let Some(Consolidation { copy, nodes }) = store.consolidation else { return };
+    let remedy = REMEDY.replace("STORE", &copy.url);
+    if nodes.arrays.is_empty() && nodes.defects.is_empty() && !copy.arrays.is_empty() {
         finder
             .store(format!(
                 "consolidated metadata describes {} arrays, and not one of them is there: it was copied alone",
-                consolidated.arrays.len()
+                copy.arrays.len()
             ))
             .severity(Severity::Info)
             .confidence(Confidence::Medium)
             .remedy("copy the whole store, or take it for the description it is");
         return;
     }
-    for array in &store.arrays {
-        match node(nodes, array.path()) {
-            Some(own) => compare(&array.node.metadata, &own.metadata, array.path(), finder, &remedy),
+    for said in copy.arrays.iter().filter(|said| store.array(&said.path).is_some()) {
+        match node(nodes, &said.path) {
+            Some(own) => compare(&said.metadata, &own.metadata, &said.path, finder, &remedy),
             // a broken or unreadable document is told under its own rule
-            None if nodes.defects.iter().any(|defect| defect.path == array.path()) => {}
+            None if nodes.defects.iter().any(|defect| defect.path == said.path) => {}
             None => {
                 let message = "consolidated metadata describes it, and the array is gone: it opens, and reads as fill value";
-                finder.array(array.path(), message).remedy(&remedy);
+                finder.array(&said.path, message).remedy(&remedy);
             }
         }
     }
-    for own in &nodes.arrays {
-        let hidden = node(consolidated, &own.path).is_none()
-            && !consolidated.defects.iter().any(|defect| defect.path == own.path);
+    for own in nodes.arrays.iter().filter(|own| store.array(&own.path).is_some()) {
+        let hidden =
+            node(copy, &own.path).is_none() && !copy.defects.iter().any(|defect| defect.path == own.path);
         if hidden {
             finder
                 .array(&own.path, "consolidated metadata lacks it: readers that use it do not see the array")
                 .severity(Severity::Warning)
                 .remedy(&remedy);
+        }
+    }
+    for said in &copy.groups {
+        if let Some(own) = nodes.groups.iter().find(|own| own.path == said.path) {
+            compare_attributes(&said.attributes, &own.attributes, &said.path, finder, &remedy);
         }
     }
 }
@@ -98,6 +104,7 @@ fn compare(
             ("codecs", codecs.join(" ")),
             ("fill value", fill.to_string()),
             ("key encoding", format!("{:?}", metadata.chunk_keys)),
+            ("dimension names", dimension_names(metadata)),
         ]
     };
     let differing: Vec<String> = texts(consolidated)
@@ -113,22 +120,35 @@ fn compare(
             .remedy(remedy);
         return;
     }
-    let attributes = |metadata: &ArrayMetadata| -> Vec<(String, u64)> {
-        let mut all: Vec<_> =
-            metadata.attributes.iter().map(|(key, value)| (key.to_owned(), hash(value))).collect();
-        all.sort_unstable();
-        all
+    compare_attributes(&consolidated.attributes, &own.attributes, path, finder, remedy);
+}
+
+/// Returns the names that v3 metadata gives dimensions; v2's are attributes.
+fn dimension_names(metadata: &ArrayMetadata) -> String {
+    let names = metadata.dimension_names.as_ref().filter(|_| metadata.format == ZarrFormat::V3);
+    match names.filter(|names| names.iter().any(Option::is_some)) {
+        Some(names) => {
+            let names = names.iter().map(|name| name.as_deref().unwrap_or("null"));
+            format!("[{}]", names.collect::<Vec<_>>().join(", "))
+        }
+        None => "none".to_owned(),
+    }
+}
+
+fn compare_attributes(
+    consolidated: &Object,
+    own: &Object,
+    path: &str,
+    finder: &mut Finder<'_>,
+    remedy: &str,
+) {
+    let hashed = |attributes: &Object| -> BTreeSet<(String, u64)> {
+        attributes.iter().map(|(key, value)| (key.to_owned(), hash(value))).collect()
     };
-    let (said, own) = (attributes(consolidated), attributes(own));
-    let mut names: Vec<&str> = said
-        .iter()
-        .filter(|entry| !own.contains(entry))
-        .chain(own.iter().filter(|entry| !said.contains(entry)))
-        .map(|(name, _)| name.as_str())
-        .collect();
-    names.sort_unstable();
-    names.dedup();
+    let (said, own) = (hashed(consolidated), hashed(own));
+    let names: BTreeSet<&str> = said.symmetric_difference(&own).map(|(name, _)| name.as_str()).collect();
     if !names.is_empty() {
+        let names: Vec<&str> = names.into_iter().collect();
         finder
             .array(
                 path,
@@ -185,6 +205,46 @@ mod tests {
                 ("/added".to_owned(), Severity::Warning),
             ]
         );
+    }
+
+    #[test]
+    fn attributes_of_groups_and_names_of_dimensions_are_compared() {
+        let named = |name: &str| {
+            format!(
+                r#"{{"zarr_format":3,"node_type":"array","shape":[8],"data_type":"float32","fill_value":0,
+                "chunk_grid":{{"name":"regular","configuration":{{"chunk_shape":[2]}}}},"dimension_names":["{name}"],
+                "chunk_key_encoding":{{"name":"default"}},"codecs":[{{"name":"bytes","configuration":{{"endian":"little"}}}}]}}"#
+            )
+        };
+        let group = |title: &str| {
+            format!(r#"{{"zarr_format":3,"node_type":"group","attributes":{{"title":"{title}"}}}}"#)
+        };
+        let root = format!(
+            r#"{{"zarr_format":3,"node_type":"group","consolidated_metadata":{{"metadata":{{"g":{},"g/a":{}}}}}}}"#,
+            group("old"),
+            named("x")
+        );
+        let store = TestStore::bare()
+            .file("zarr.json", root.as_bytes())
+            .file("g/zarr.json", group("new").as_bytes())
+            .file("g/a/zarr.json", named("y").as_bytes());
+        let found: Vec<_> = store
+            .findings("consolidated-stale")
+            .into_iter()
+            .map(|finding| (finding.array.unwrap_or_default(), finding.severity))
+            .collect();
+        assert_eq!(found, [("/g/a".to_owned(), Severity::Error), ("/g".to_owned(), Severity::Warning)]);
+    }
+
+    #[test]
+    fn arrays_are_judged_by_their_own_metadata() {
+        let text = consolidated(&[("a/.zarray", &v2_array(&[4], &[4]))]);
+        let store = TestStore::new().file(".zmetadata", text.as_bytes()).array("a", &v2_array(&[4], &[2]));
+        let store = store.file("a/0", &[1; 8]).file("a/1", &[1; 8]);
+        let store = store.array("new", &v2_array(&[2], &[2])).file("new/0", &[1; 8]);
+        for rule in ["truncated-chunk", "orphan-chunks"] {
+            assert!(store.findings(rule).is_empty(), "{rule}");
+        }
     }
 
     #[test]

@@ -29,6 +29,9 @@ links resolved (cp -L).",
     check: Check::Store(check),
 };
 
+/// Documents that speak of the node that they lie in.
+const DOCUMENTS: [&str; 5] = ["zarr.json", ".zarray", ".zgroup", ".zattrs", "attributes.json"];
+
 fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
     let remedy = "fetch the content (git annex get .), or copy the store again with links resolved (cp -L)";
     report_defects(store, finder, "dangling-link", remedy);
@@ -36,6 +39,14 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
     let told = |key: &String| {
         store.hierarchy.defects.iter().any(|defect| defect.path.trim_start_matches('/') == key)
     };
+    for key in store.files.iter().flat_map(|files| &files.dangling.examples) {
+        let (prefix, name) = key.rsplit_once('/').unwrap_or(("", key));
+        if DOCUMENTS.contains(&name) {
+            let message = format!("its {name} is a link that leads to nothing");
+            finder.array(&format!("/{prefix}"), message).remedy(remedy);
+        }
+    }
+    let told = |key: &String| told(key) || DOCUMENTS.contains(&key.rsplit('/').next().unwrap_or(key));
     if let Some(files) = store.files.as_ref().filter(|files| !files.dangling.examples.iter().all(told)) {
         report_keys(finder, None, &files.dangling, ("links lead to nothing", remedy));
     }
@@ -55,5 +66,13 @@ mod tests {
         let paths: Vec<_> = found.iter().map(|finding| finding.array.as_deref()).collect();
         assert_eq!(paths, [Some("/b"), Some("/a")]);
         assert!(store.findings("metadata-only-array").is_empty(), "what cannot be reached is not missing");
+    }
+
+    #[test]
+    fn a_document_that_leads_to_nothing_is_told_at_its_node() {
+        let store = TestStore::new().file("q/0", &[0; 8]).link("q/.zarray", "../pool/zarray");
+        let found = store.findings("dangling-link");
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0].array.as_deref(), Some("/q"));
     }
 }

@@ -98,7 +98,7 @@ fn check_group(arrays: &[&ArrayObservation<'_>], finder: &mut Finder<'_>) {
     for array in arrays {
         let mut wrong = Vec::new();
         for (dimension, &length) in array.node.metadata.shape().iter().enumerate() {
-            let Some(name) = array.dimension_name(dimension) else { continue };
+            let Some(name) = given_name(array, dimension) else { continue };
             let Some(expected) = expected.get(name).filter(|expected| expected.length != length) else {
                 continue;
             };
@@ -147,13 +147,26 @@ fn swapped(array: &ArrayObservation<'_>, wrong: &[(&str, u64, &Expected<'_>)]) -
     found == expected && array.node.metadata.shape().len() > 1
 }
 
+/// Returns the name of a dimension that somebody gave it: dimensions without a name are counted by netCDF-C and NCZarr,
+/// file by file and array by array.
+fn given_name<'a>(array: &ArrayObservation<'a>, dimension: usize) -> Option<&'a str> {
+    let counted = |name: &str| {
+        ["phony_dim_", "_Anonymous_Dim_", "_anonymous_dim_", ".zdim", "_zdim"].iter().any(|start| {
+            name.strip_prefix(start).is_some_and(|rest| {
+                !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_')
+            })
+        })
+    };
+    array.dimension_name(dimension).filter(|name| !counted(name))
+}
+
 /// Returns the length that each dimension should have: that of its coordinate, else the one that most arrays have.
 fn expected_lengths<'a>(arrays: &[&'a ArrayObservation<'_>]) -> BTreeMap<&'a str, Expected<'a>> {
     let mut lengths: BTreeMap<&str, BTreeMap<u64, usize>> = BTreeMap::new();
     let mut coordinates: BTreeMap<&str, (u64, &str)> = BTreeMap::new();
     for array in arrays {
         for (dimension, &length) in array.node.metadata.shape().iter().enumerate() {
-            let Some(name) = array.dimension_name(dimension) else { continue };
+            let Some(name) = given_name(array, dimension) else { continue };
             *lengths.entry(name).or_default().entry(length).or_default() += 1;
             if name == array.name() && array.node.metadata.shape().len() == 1 {
                 coordinates.insert(name, (length, array.path()));
@@ -250,5 +263,21 @@ mod tests {
         let store = named(store, "a/v", &[5], r#"["x"]"#);
         let store = named(store, "b/v", &[6], r#"["x"]"#);
         assert_eq!(store.findings("dimension-mismatch"), []);
+    }
+
+    #[test]
+    fn names_that_libraries_count_up_say_nothing() {
+        let named = |name: &str| format!(r#"{{"_ARRAY_DIMENSIONS":["{name}"]}}"#);
+        let store = |name: &str| {
+            TestStore::new()
+                .array("a", &v2_array(&[8], &[8]))
+                .file("a/.zattrs", named(name).as_bytes())
+                .array("b", &v2_array(&[5], &[5]))
+                .file("b/.zattrs", named(name).as_bytes())
+        };
+        for counted in ["phony_dim_0", "_Anonymous_Dim_8", ".zdim_1"] {
+            assert!(store(counted).findings("dimension-mismatch").is_empty(), "{counted}");
+        }
+        assert_eq!(store("phony_dim_x").findings("dimension-mismatch").len(), 1);
     }
 }

@@ -1,4 +1,4 @@
-//! `duplicate-content`: chunks or arrays hold the same, byte by byte.
+//! `duplicate-content`: chunks or arrays hold the same, as far as was compared.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -22,13 +22,14 @@ pub(crate) const RULE: Rule = Rule {
     severity: Severity::Info,
     confidence: Confidence::Medium,
     depth: Depth::Sample,
-    summary: "chunks of an array, or two arrays, hold the same, byte by byte",
+    summary: "chunks of an array, or two arrays, hold the same, as far as was compared",
     explanation: "\
-Chunks at different places of an array have the same bytes, or two arrays have the same chunks: a step was written
+Chunks at different places of an array hold the same, or two arrays have the same chunks: a step was written
 twice, a batch was fetched again under another id, a variable was copied under another name. Training sees these samples
 twice; splits leak.
 
-On disk: objects of the same size and content. Chunks in which every value is the same, and small ones, do not count.
+On disk: chunks whose decoded values have the same statistics and the same bytes; of large chunks a part of the bytes is
+compared. Chunks in which every value is the same, and small ones, do not count.
 
 Legitimate: fields that do not change over time, climatologies, levels of a pyramid, copies on purpose.
 

@@ -4,7 +4,7 @@ use zkit_core::engine::ChunkFault;
 use zkit_core::metadata::DataType;
 use zkit_report::{Confidence, Severity};
 
-use super::shared::{report_faults, report_keys};
+use super::shared::{report_blocks, report_faults, report_keys};
 use crate::depth::Depth;
 use crate::finder::Finder;
 use crate::observe::StoreObservation;
@@ -42,6 +42,7 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
         }
     };
     report_faults(store, finder, ChunkFault::ErrorBody, ("is no data", remedy), adjust);
+    report_blocks(store, finder, ChunkFault::ErrorBody, ("no data", remedy));
     if let Some(keys) = store.files.as_ref().and_then(|files| files.error_bodies.as_ref()) {
         report_keys(finder, None, keys, ("bodies of servers' errors stand where files should", remedy));
     }

@@ -1,12 +1,15 @@
 //! `mixed-formats`: v2 and v3 metadata lie in one folder, or in one store.
 
+use std::collections::BTreeMap;
+
 use zkit_core::hierarchy::ArrayNode;
 use zkit_core::metadata::ZarrFormat;
 use zkit_report::{Confidence, Severity};
 
+use super::undersized_store::families;
 use crate::depth::Depth;
 use crate::finder::Finder;
-use crate::observe::StoreObservation;
+use crate::observe::{CacheObservation, StoreObservation};
 use crate::rule::{Check, Rule};
 
 pub(crate) const RULE: Rule = Rule {
@@ -20,13 +23,14 @@ A folder holds both .zarray and zarr.json: a migration that stopped half-way, or
 format over it. Which of the two a reader takes depends on the reader; if they disagree, two programs see
 two different arrays.
 
-On disk: .zarray and zarr.json side by side; or groups of one format with arrays of the other below them.
+On disk: .zarray and zarr.json side by side; or groups of one format with arrays of the other below them;
+or stores of one cache in different formats.
 
 Legitimate: both documents on purpose, for readers of both formats, agreeing on shape, type and chunks: that
 is a note.
 
 What to do: find out which one the chunks belong to (their keys tell), and remove the other document.",
-    check: Check::Store(check),
+    check: Check::Both(check, check_together),
 };
 
 fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
@@ -62,6 +66,37 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
     }
 }
 
+/// Finds the stores of a cache that have another format than most.
+fn check_together(cache: &CacheObservation<'_>, finder: &mut Finder<'_>) {
+    for family in families(cache.stores) {
+        let mut formats: BTreeMap<&[ZarrFormat], Vec<&str>> = BTreeMap::new();
+        for store in family.iter().filter(|store| !store.formats.is_empty()) {
+            formats.entry(&store.formats).or_default().push(&store.url);
+        }
+        let Some((usual, most)) = formats.iter().max_by_key(|(_, stores)| stores.len()) else { continue };
+        let (usual, most) = (in_words(usual), most.len());
+        for (found, stores) in formats.iter().filter(|(found, _)| in_words(found) != usual) {
+            for store in stores {
+                let found = in_words(found);
+                finder
+                    .elsewhere(
+                        store,
+                        None,
+                        format!("it is Zarr {found}, {most} of {} stores are {usual}", family.len()),
+                    )
+                    .severity(Severity::Warning)
+                    .evidence("found", found)
+                    .evidence("expected", usual.clone())
+                    .remedy("convert it to the format of the others: zkit recompress SOURCE DESTINATION --zarr-format N");
+            }
+        }
+    }
+}
+
+fn in_words(formats: &[ZarrFormat]) -> String {
+    formats.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")
+}
+
 /// Returns in which ways the v2 metadata says something else than the v3 metadata.
 fn differences(v2: &ArrayNode, v3: &ArrayNode) -> Vec<String> {
     let (v2, v3) = (&v2.metadata, &v3.metadata);
@@ -82,7 +117,7 @@ fn differences(v2: &ArrayNode, v3: &ArrayNode) -> Vec<String> {
 mod tests {
     use zkit_report::Severity;
 
-    use crate::testing::{TestStore, v2_array};
+    use crate::testing::{TestStore, cache_findings, v2_array};
 
     #[test]
     fn documents_that_disagree_are_an_error_and_twins_a_note() {
@@ -104,5 +139,21 @@ mod tests {
             .filter_map(|finding| Some((finding.array?, finding.severity)))
             .collect();
         assert_eq!(found, [("/other".to_owned(), Severity::Error), ("/same".to_owned(), Severity::Info)]);
+    }
+
+    #[test]
+    fn a_store_of_another_format_than_its_peers_is_one_warning() {
+        let v3 = r#"{"zarr_format":3,"node_type":"array","shape":[8],"data_type":"float32","fill_value":0,
+            "chunk_grid":{"name":"regular","configuration":{"chunk_shape":[2]}},
+            "chunk_key_encoding":{"name":"default"},"codecs":[{"name":"bytes","configuration":{"endian":"little"}}]}"#;
+        let new = TestStore::bare()
+            .file("zarr.json", br#"{"zarr_format":3,"node_type":"group"}"#)
+            .file("a/zarr.json", v3.as_bytes());
+        let old = || TestStore::new().array("a", &v2_array(&[8], &[2]));
+        let url = new.path().display().to_string();
+        let found = cache_findings("mixed-formats", &[old(), old(), new]);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!((found[0].store.clone(), found[0].severity), (url, Severity::Warning));
+        assert!(cache_findings("mixed-formats", &[old(), old()]).is_empty());
     }
 }

@@ -1,5 +1,7 @@
 //! `orphan-chunks`: chunks are stored that no array has.
 
+use std::collections::BTreeSet;
+
 use zkit_report::format;
 use zkit_report::{Confidence, Severity};
 
@@ -29,8 +31,13 @@ What to do: remove them, or restore the shape or the metadata they belong to.",
     check: Check::Store(check),
 };
 
+/// Defects of a root that hide the nodes below it.
+const HIDING: [&str; 4] = ["malformed-metadata", "pointer-file", "unreadable", "dangling-link"];
+
 fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
-    for array in &store.arrays {
+    let absurd: BTreeSet<&str> = store.defects("absurd-shape").map(|defect| defect.path.as_str()).collect();
+    // no grid can be told from a shape that nobody meant
+    for array in store.arrays.iter().filter(|array| !absurd.contains(array.path())) {
         let Some(listing) = array.survey.as_ref().and_then(|survey| survey.listing.as_ref()) else {
             continue;
         };
@@ -39,11 +46,15 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
         report_keys(finder, Some(array.path()), &listing.orphans, (&what, remedy));
     }
     let Some(files) = &store.files else { return };
+    let seen = !store.hierarchy.groups.is_empty() || !store.hierarchy.arrays.is_empty();
     for (folder, &count) in &files.ownerless_folders {
         let path = format!("/{folder}");
-        // a node that is broken is told under its own rule
-        let broken =
-            store.hierarchy.defects.iter().any(|defect| path.starts_with(&defect.path) && defect.path != "/");
+        // a node that is broken is told under its own rule, and so is all that cannot be seen behind a broken root
+        let broken = store.hierarchy.defects.iter().any(|defect| {
+            let below =
+                path.strip_prefix(&defect.path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+            below || (defect.path == "/" && !seen && HIDING.contains(&defect.rule))
+        });
         if !broken {
             let count = format::counted(count, "chunk lies", "chunks lie");
             finder
@@ -70,5 +81,15 @@ mod tests {
         let paths: Vec<_> = found.iter().map(|finding| finding.array.as_deref()).collect();
         assert_eq!(paths, [Some("/shrunk"), Some("/lost")]);
         assert!(found[0].message.contains("`4`"), "{}", found[0].message);
+    }
+
+    #[test]
+    fn what_follows_from_broken_metadata_is_not_told_again() {
+        let broken_root = TestStore::bare().file(".zgroup", b"{").array("a", &v2_array(&[8], &[2]));
+        assert!(broken_root.file("a/0", &[0; 8]).findings("orphan-chunks").is_empty());
+        let absurd = TestStore::new().array("a", &v2_array(&[1 << 40, 1], &[1 << 40, 1]));
+        assert!(absurd.file("a/1.0", &[0; 8]).findings("orphan-chunks").is_empty());
+        let beside = TestStore::new().array("a", "{").file("ab/0", &[0; 8]);
+        assert_eq!(beside.findings("orphan-chunks").len(), 1, "`/ab` is not below `/a`");
     }
 }

@@ -3,7 +3,7 @@
 use zkit_core::engine::ChunkFault;
 use zkit_report::{Confidence, Severity};
 
-use super::shared::{report_defects, report_faults, report_keys};
+use super::shared::{report_blocks, report_defects, report_faults, report_keys};
 use crate::depth::Depth;
 use crate::finder::Finder;
 use crate::observe::StoreObservation;
@@ -38,6 +38,8 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
         ("is a pointer to data that is somewhere else", remedy),
         |_, _| {},
     );
+    let what = "pointers to data that is somewhere else";
+    report_blocks(store, finder, ChunkFault::Pointer, (what, remedy));
     let Some(files) = &store.files else { return };
     if let Some(keys) = &files.pointers {
         report_keys(finder, None, keys, ("files are pointers to content that is somewhere else", remedy));

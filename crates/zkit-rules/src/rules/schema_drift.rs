@@ -1,6 +1,8 @@
 //! `schema-drift`: stores of one cache differ in data types, dimensions, chunks, codecs or attributes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+use zkit_core::metadata::ZarrFormat;
 use zkit_report::{Confidence, Severity};
 
 use super::undersized_store::families;
@@ -35,26 +37,56 @@ What to do: write the odd stores again with the settings of the others: zkit rec
 const MEANING: [&str; 7] =
     ["units", "calendar", "scale_factor", "add_offset", "_FillValue", "missing_value", "standard_name"];
 
+/// Arrays that one finding names, at most.
+const PATHS_MOST: usize = 100;
+
 fn check(cache: &CacheObservation<'_>, finder: &mut Finder<'_>) {
     for family in families(cache.stores) {
         let mut paths: BTreeMap<&str, Vec<(&StoreSummary, &ArraySummary)>> = BTreeMap::new();
-        for store in family {
+        for store in &family {
             for array in &store.arrays {
                 paths.entry(&array.path).or_default().push((store, array));
             }
         }
-        for (path, arrays) in paths {
-            for (what, severity, fact) in FACTS {
-                report_odd(path, what, *severity, &arrays, fact, finder);
+        let mixed = of_other_formats(&family);
+        for (what, severity, fact) in FACTS {
+            let mut odd: BTreeMap<&str, Vec<Odd<'_>>> = BTreeMap::new();
+            for (path, arrays) in &paths {
+                find_odd(path, arrays, fact, &mut odd);
+            }
+            for (store, odd) in odd {
+                // each format writes codecs in its own way
+                if !(*what == "codecs" && mixed.contains(store)) {
+                    report_odd(store, what, *severity, &odd, finder);
+                }
             }
         }
     }
 }
 
+/// Returns the stores whose Zarr formats are not those of most stores.
+fn of_other_formats<'a>(family: &[&'a StoreSummary]) -> BTreeSet<&'a str> {
+    let mut formats: BTreeMap<&[ZarrFormat], usize> = BTreeMap::new();
+    for store in family {
+        *formats.entry(&store.formats).or_default() += 1;
+    }
+    let usual = formats.into_iter().max_by_key(|(_, count)| *count).map(|(formats, _)| formats);
+    family.iter().filter(|store| Some(&store.formats[..]) != usual).map(|store| store.url.as_str()).collect()
+}
+
+/// What one array of one store is, and what most others are.
+struct Odd<'a> {
+    path: &'a str,
+    found: String,
+    usual: String,
+    /// How many stores agree, and how many have the array.
+    agreeing: (usize, usize),
+}
+
 type Fact = fn(&ArraySummary) -> String;
 
 const FACTS: &[(&str, Severity, Fact)] = &[
-    ("data type", Severity::Error, |array| array.data_type.clone()),
+    ("data type", Severity::Warning, |array| array.data_type.clone()),
     ("dimensions", Severity::Error, |array| match &array.dimension_names {
         Some(names) => {
             format!("{:?}", names.iter().map(|name| name.as_deref().unwrap_or("")).collect::<Vec<_>>())
@@ -70,8 +102,8 @@ const FACTS: &[(&str, Severity, Fact)] = &[
             .chunk_shape
             .iter()
             .zip(&array.shape)
-            .map(|(chunk, length)| if chunk >= length { 0 } else { *chunk });
-        format!("{:?}", chunks.collect::<Vec<_>>()).replace('0', "all")
+            .map(|(chunk, length)| if chunk >= length { "all".to_owned() } else { chunk.to_string() });
+        format!("[{}]", chunks.collect::<Vec<_>>().join(", "))
     }),
     ("codecs", Severity::Warning, |array| array.codecs.join(" ")),
     ("attributes", Severity::Warning, |array| {
@@ -80,41 +112,49 @@ const FACTS: &[(&str, Severity, Fact)] = &[
     }),
 ];
 
-/// Names the stores whose array differs from that of most others in one fact.
-fn report_odd(
-    path: &str,
-    what: &str,
-    severity: Severity,
-    arrays: &[(&StoreSummary, &ArraySummary)],
+/// Adds the stores whose array differs from that of most others in one fact.
+fn find_odd<'a>(
+    path: &'a str,
+    arrays: &[(&'a StoreSummary, &ArraySummary)],
     fact: &Fact,
-    finder: &mut Finder<'_>,
+    odd: &mut BTreeMap<&'a str, Vec<Odd<'a>>>,
 ) {
-    let mut seen: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    let mut seen: BTreeMap<String, Vec<&'a str>> = BTreeMap::new();
     for (store, array) in arrays {
         seen.entry(fact(array)).or_default().push(&store.url);
     }
     let Some((usual, most)) = seen.iter().max_by_key(|(_, stores)| stores.len()) else { return };
-    let (usual, most) = (usual.clone(), most.len());
-    for (value, stores) in seen.iter().filter(|(value, _)| **value != usual) {
+    let (usual, agreeing) = (usual.clone(), (most.len(), arrays.len()));
+    for (found, stores) in seen.into_iter().filter(|(found, _)| *found != usual) {
         for store in stores {
-            let message = if what == "attributes" {
-                format!(
-                    "its {} differ from those in {most} of {} stores",
-                    odd_attributes(value, &usual),
-                    arrays.len()
-                )
-            } else {
-                format!("its {what}: {value}, in {most} of {} stores: {usual}", arrays.len())
-            };
-            finder
-                .elsewhere(store, Some(path), message)
-                .severity(severity)
-                .evidence("fact", what)
-                .evidence("found", value.clone())
-                .evidence("expected", usual.clone())
-                .remedy("write this store again with the settings of the others");
+            let (found, usual) = (found.clone(), usual.clone());
+            odd.entry(store).or_default().push(Odd { path, found, usual, agreeing });
         }
     }
+}
+
+/// Reports in which of its arrays a store differs in one fact: one finding, whose words are those of the first array.
+fn report_odd(store: &str, what: &str, severity: Severity, odd: &[Odd<'_>], finder: &mut Finder<'_>) {
+    let Some(Odd { path, found, usual, agreeing: (most, all) }) = odd.first() else { return };
+    let (subject, array) = match odd {
+        [_] => ("its".to_owned(), Some(*path)),
+        [..] => (format!("{} arrays differ; first, of `{path}` the", odd.len()), None),
+    };
+    let message = if what == "attributes" {
+        format!("{subject} {} differ from those in {most} of {all} stores", odd_attributes(found, usual))
+    } else {
+        format!("{subject} {what}: {found}, in {most} of {all} stores: {usual}")
+    };
+    let paths: Vec<&str> = odd.iter().map(|odd| odd.path).take(PATHS_MOST).collect();
+    finder
+        .elsewhere(store, array, message)
+        .severity(severity)
+        .evidence("fact", what)
+        .evidence("arrays", odd.len())
+        .evidence("paths", paths)
+        .evidence("found", found.clone())
+        .evidence("expected", usual.clone())
+        .remedy("write this store again with the settings of the others");
 }
 
 /// Returns the names of the attributes in which two lists of names and hashes differ.
@@ -154,12 +194,27 @@ mod tests {
         assert_eq!(
             facts,
             [
-                ("data type", Severity::Error),
+                ("data type", Severity::Warning),
                 ("chunks", Severity::Warning),
                 ("attributes", Severity::Warning)
             ]
         );
         assert!(found.iter().all(|finding| finding.store == url));
         assert!(cache_findings("schema-drift", &[sound(), sound()]).is_empty());
+    }
+
+    #[test]
+    fn arrays_that_differ_alike_are_one_finding_and_lengths_are_written_out() {
+        let store = |chunk| {
+            let array = v2_array(&[80], &[chunk]);
+            TestStore::new().array("a", &array).array("b", &array).array("c", &array)
+        };
+        let found = cache_findings("schema-drift", &[store(10), store(10), store(40)]);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0].evidence["arrays"], 3);
+        assert_eq!(
+            found[0].message,
+            "3 arrays differ; first, of `/a` the chunks: [40], in 2 of 3 stores: [10]"
+        );
     }
 }

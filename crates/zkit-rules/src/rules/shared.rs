@@ -6,7 +6,7 @@ use zkit_core::engine::{ChunkFault, FaultyChunks, Keys};
 use zkit_core::grid::ChunkSet;
 use zkit_core::hierarchy::{Reference, References};
 use zkit_core::metadata::Json;
-use zkit_report::format;
+use zkit_report::{ChunkBox, format};
 
 use crate::boxes::Runs;
 use crate::finder::{Draft, Finder};
@@ -53,8 +53,41 @@ fn message_of(array: &ArrayObservation<'_>, faulty: &FaultyChunks, what: &str) -
     let of = format!("{} of {} stored chunks", format::count(count), format::count(stored));
     match count {
         1 => format!("chunk `{key}` {what}: {}", faulty.why),
-        _ => format!("{of} {what}; the first, `{key}`: {}", faulty.why),
+        _ => format!("{of} {}; the first, `{key}`: {}", of_several(what), faulty.why),
     }
+}
+
+/// Reports the blocks of an N5 container that are wrong in one way, one finding a dataset.
+pub(crate) fn report_blocks(
+    store: &StoreObservation<'_>,
+    finder: &mut Finder<'_>,
+    fault: ChunkFault,
+    (what, remedy): (&str, &str),
+) {
+    for dataset in &store.n5 {
+        let count = dataset.faulty_counts.get(&fault).copied().unwrap_or(0);
+        let named: Vec<_> = dataset.faulty.iter().filter(|faulty| faulty.fault == fault).collect();
+        let Some(first) = named.first() else { continue };
+        let key = first.index.iter().map(u64::to_string).collect::<Vec<_>>().join("/");
+        let boxes = named.iter().take(crate::boxes::BOXES_MOST);
+        let boxes = boxes
+            .map(|faulty| ChunkBox { first: faulty.index.clone(), last: faulty.index.clone() })
+            .collect();
+        let message =
+            format!("{count} of {} blocks are {what}; the first, `{key}`: {}", dataset.blocks, first.why);
+        finder.array(&dataset.path, message).evidence("chunk_count", count).chunks(boxes).remedy(remedy);
+    }
+}
+
+/// Returns what is said of several chunks, from what is said of one: `is cut off`, `are cut off`.
+fn of_several(what: &str) -> String {
+    let (verb, rest) = what.split_once(' ').unwrap_or((what, ""));
+    let verb = match verb {
+        "is" => "are",
+        "has" => "have",
+        other => other.strip_suffix('s').unwrap_or(other),
+    };
+    format!("{verb} {rest}").trim_end().to_owned()
 }
 
 /// Returns the key of a stored chunk, relative to its array.
@@ -179,4 +212,18 @@ pub(crate) fn references_by_array<'s, 'a>(
         found.into_iter().map(|(array, chunks)| (array.map(|at| &store.arrays[at]), chunks)).collect();
     found.sort_by_key(|(array, _)| array.is_none());
     found
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn verbs_agree_with_several_chunks() {
+        for (one, several) in [
+            ("is cut off", "are cut off"),
+            ("has no bytes", "have no bytes"),
+            ("leads to nothing", "lead to nothing"),
+        ] {
+            assert_eq!(super::of_several(one), several);
+        }
+    }
 }

@@ -1,9 +1,9 @@
 //! `truncated-chunk`: a chunk is shorter or longer than it must be, or does not begin as its codec writes.
 
 use zkit_core::engine::ChunkFault;
-use zkit_report::{ChunkBox, Confidence, Severity};
+use zkit_report::{Confidence, Severity};
 
-use super::shared::report_faults;
+use super::shared::{report_blocks, report_faults};
 use crate::depth::Depth;
 use crate::finder::Finder;
 use crate::observe::StoreObservation;
@@ -34,22 +34,7 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
     report_faults(store, finder, ChunkFault::Truncated, ("is cut off", remedy), |_, _| {});
     report_faults(store, finder, ChunkFault::WrongSize, ("has the wrong size", remedy), |_, _| {});
     report_faults(store, finder, ChunkFault::NoFrame, ("is none of its codec", remedy), |_, _| {});
-    for dataset in store.n5.iter().filter(|dataset| dataset.faulty_count > 0) {
-        let (index, why) = &dataset.faulty[0];
-        let key = index.iter().map(u64::to_string).collect::<Vec<_>>().join("/");
-        let boxes = dataset.faulty.iter().take(crate::boxes::BOXES_MOST);
-        finder
-            .array(
-                &dataset.path,
-                format!(
-                    "{} of {} blocks are no whole ones; the first, `{key}`: {why}",
-                    dataset.faulty_count, dataset.blocks
-                ),
-            )
-            .evidence("chunk_count", dataset.faulty_count)
-            .chunks(boxes.map(|(index, _)| ChunkBox { first: index.clone(), last: index.clone() }).collect())
-            .remedy(remedy);
-    }
+    report_blocks(store, finder, ChunkFault::Truncated, ("no whole ones", remedy));
     let padded = ("is followed by more bytes", "none is needed: readers ignore what follows");
     report_faults(store, finder, ChunkFault::Trailing, padded, |_, draft| {
         draft.severity(Severity::Info);

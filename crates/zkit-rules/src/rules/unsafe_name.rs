@@ -6,7 +6,7 @@ use zkit_report::{Confidence, Severity};
 use super::shared::report_defects;
 use crate::depth::Depth;
 use crate::finder::Finder;
-use crate::observe::StoreObservation;
+use crate::observe::{ArrayObservation, StoreObservation};
 use crate::rule::{Check, Rule};
 
 pub(crate) const RULE: Rule = Rule {
@@ -17,7 +17,9 @@ pub(crate) const RULE: Rule = Rule {
     summary: "the name of a node or key leads out of the store, or cannot be a file everywhere",
     explanation: "\
 A name is empty, holds `..`, a NUL or a control character, or two names differ in case alone: a reader that
-joins it to a path reads or writes elsewhere, and a copy on another file system loses one of the two.
+joins it to a path reads or writes elsewhere, and a copy on another file system loses one of the two. A name
+holds characters that nobody sees or that turn the text around them, or is that of a device on Windows: it is
+not what it looks like, or cannot be a file there.
 
 On disk: such keys in .zmetadata or in zarr.json's consolidated metadata, or such directories.
 
@@ -30,13 +32,28 @@ What to do: rename the node, and consolidate again. Do not copy the store with t
 fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
     report_defects(store, finder, "unsafe-name", "rename the node, then consolidate the metadata again");
     let mut folded: HashMap<String, &str> = HashMap::new();
+    let groups = store.hierarchy.groups.iter().map(|group| group.path.as_str());
+    for path in store.arrays.iter().map(ArrayObservation::path).chain(groups) {
+        // what lies below is no other fault
+        let name = path.rsplit('/').next().unwrap_or(path);
+        let (what, severity) = if name.chars().any(char::is_control) {
+            ("its name holds control characters", Severity::Error)
+        } else if name.chars().any(is_unseen) {
+            ("its name holds characters that are not seen, or turn the text around them", Severity::Warning)
+        } else if is_reserved(name) {
+            // what is auxiliary is often called so on purpose
+            let severity = if name.eq_ignore_ascii_case("aux") { Severity::Info } else { Severity::Warning };
+            ("its name is that of a device on Windows: no file can have it there", severity)
+        } else {
+            continue;
+        };
+        finder
+            .array(path, what)
+            .severity(severity)
+            .remedy("rename the node, then consolidate the metadata again");
+    }
     for array in &store.arrays {
         let path = array.path();
-        if path.chars().any(char::is_control) {
-            finder
-                .array(path, "its name holds control characters")
-                .remedy("rename the node, then consolidate the metadata again");
-        }
         if let Some(other) = folded.insert(path.to_lowercase(), path) {
             finder
                 .array(
@@ -49,8 +66,28 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
     }
 }
 
+/// Returns whether a character has no shape of its own and steers the text: writing directions, blanks of no width. Joiners
+/// are left out, which words of several scripts are written with. Source: Unicode TR 36, "Bidirectional text spoofing".
+fn is_unseen(character: char) -> bool {
+    matches!(
+        character,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
+    )
+}
+
+/// Returns whether Windows keeps a name for a device, with any extension. Source: "Naming files, paths, and namespaces".
+fn is_reserved(name: &str) -> bool {
+    let stem = name.split('.').next().unwrap_or(name).trim_end().to_ascii_uppercase();
+    let numbered = stem.strip_prefix("COM").or(stem.strip_prefix("LPT"));
+    matches!(stem.as_str(), "CON" | "PRN" | "AUX" | "NUL")
+        || numbered.is_some_and(|number| matches!(number.as_bytes(), [b'1'..=b'9']))
+}
+
 #[cfg(test)]
 mod tests {
+    use zkit_report::Severity;
+
     use crate::testing::{TestStore, v2_array};
 
     #[test]
@@ -70,5 +107,19 @@ mod tests {
         let found = store.findings("unsafe-name");
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].array.as_deref(), Some("/t"));
+    }
+
+    #[test]
+    fn names_that_are_not_what_they_look_like_and_names_of_devices_are_found() {
+        let array = v2_array(&[4], &[2]);
+        let store = TestStore::new();
+        let store = ["a\u{202e}b", "c\u{200b}", "NUL", "com1.x", "null", "com", "کتاب\u{200c}ها"]
+            .iter()
+            .fold(store, |store, name| store.array(name, &array));
+        let found = store.findings("unsafe-name");
+        let mut names: Vec<_> = found.iter().filter_map(|finding| finding.array.as_deref()).collect();
+        names.sort_unstable_by_key(|name| (name.len(), *name));
+        assert_eq!(names, ["/NUL", "/c\u{200b}", "/a\u{202e}b", "/com1.x"]);
+        assert!(found.iter().all(|finding| finding.severity == Severity::Warning));
     }
 }

@@ -3,7 +3,7 @@
 use zkit_core::engine::ChunkFault;
 use zkit_report::{Confidence, Severity};
 
-use super::shared::report_faults;
+use super::shared::{report_blocks, report_faults};
 use crate::depth::Depth;
 use crate::finder::Finder;
 use crate::observe::StoreObservation;
@@ -29,6 +29,7 @@ What to do: remove the object if fill value is right there, else write the chunk
 
 fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
     report_faults(store, finder, ChunkFault::Empty, ("has no bytes", "write these chunks again"), |_, _| {});
+    report_blocks(store, finder, ChunkFault::Empty, ("without a byte", "write these blocks again"));
 }
 
 #[cfg(test)]

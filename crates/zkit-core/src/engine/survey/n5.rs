@@ -4,11 +4,15 @@
 //! its size in big-endian numbers, then the compressed elements.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
+use super::closely::Closeness;
+use super::faults::ChunkFault;
+use super::heads::{error_body, pointer};
 use crate::codec::blosc;
 use crate::error::{Error, ErrorKind, Result};
 use crate::grid::product;
-use crate::metadata::Json;
+use crate::metadata::{Defect, Json};
 use crate::store::{ObjectKind, Store};
 
 /// Blocks that are looked at, at most.
@@ -33,10 +37,23 @@ pub struct N5Dataset {
     pub blocks: u64,
     /// Their bytes.
     pub bytes_stored: u64,
-    /// Blocks that are no whole ones: index and reason.
-    pub faulty: Vec<(Vec<u64>, String)>,
-    /// How many of these there are in all.
-    pub faulty_count: u64,
+    /// Blocks that are no whole ones, sorted by index.
+    pub faulty: Vec<N5Fault>,
+    /// How many of these there are in all, by kind.
+    pub faulty_counts: BTreeMap<ChunkFault, u64>,
+    /// What is wrong with its attributes.
+    pub defects: Vec<Defect>,
+}
+
+/// A block that is no whole one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct N5Fault {
+    /// Its index.
+    pub index: Vec<u64>,
+    /// In which way.
+    pub fault: ChunkFault,
+    /// What was found and expected.
+    pub why: String,
 }
 
 /// What a dataset's attributes say.
@@ -49,11 +66,13 @@ struct Attributes {
 
 /// Returns the datasets of an N5 container, with the blocks that are no whole ones.
 ///
-/// One listing; two small reads a block, of its start and its end. Errors: those of the listing, `Cancelled`.
-pub fn read_n5(store: &Store) -> Result<Vec<N5Dataset>> {
+/// One listing, in which folders of blocks are entered only if `closeness` is given; two small reads a block, of its start
+/// and its end, with [`Closeness::Headers`]. Errors: those of the listing, `Cancelled`.
+pub fn read_n5(store: &Store, closeness: Option<Closeness>) -> Result<Vec<N5Dataset>> {
     let (mut documents, mut blocks) = (Vec::new(), Vec::new());
     let mut too_many = false;
-    store.list("", &mut |object| {
+    let is_index = |key: &str| key.rsplit('/').next().is_some_and(|name| name.parse::<u64>().is_ok());
+    store.list_entering(&|key| closeness.is_some() || !is_index(key), &mut |object| {
         let name = object.key.rsplit('/').next().unwrap_or(object.key);
         if name == "attributes.json" {
             documents.push(object.key.to_owned());
@@ -62,38 +81,79 @@ pub fn read_n5(store: &Store) -> Result<Vec<N5Dataset>> {
         } else {
             too_many |= blocks.len() >= BLOCKS_MOST;
         }
+        ControlFlow::Continue(())
     })?;
     if too_many {
         let message = format!("more than {BLOCKS_MOST} blocks in an N5 container");
         return Err(Error::new(ErrorKind::Unsupported, message).with_hint("pass --depth metadata"));
     }
     let mut datasets: BTreeMap<String, Attributes> = BTreeMap::new();
+    let mut broken = Vec::new();
     for (key, fetched) in documents.iter().zip(store.get_many(&documents, ATTRIBUTES_BYTES_MOST)) {
         let Some(text) = fetched? else { continue };
         let prefix = key.strip_suffix("attributes.json").unwrap_or_default().to_owned();
-        if let Some(attributes) =
-            Json::parse(&text).ok().and_then(|document| attributes_of(&prefix, &document))
-        {
-            datasets.insert(prefix, attributes);
+        match parsed(&prefix, &text) {
+            Ok(Some(attributes)) => _ = datasets.insert(prefix, attributes),
+            Ok(None) => {}
+            Err((rule, message)) => {
+                let path = path_of(&prefix);
+                let defects = vec![Defect::new(&path, rule, message)];
+                broken.push(N5Dataset { path, defects, ..N5Dataset::default() });
+            }
         }
     }
     for (key, size) in blocks {
         let Some((prefix, index)) = dataset_of(&key, &datasets) else { continue };
-        let verdict = look(store, &key, size, &datasets[&prefix])?;
+        let verdict = match (size, closeness) {
+            (0, _) => Some((ChunkFault::Empty, "0 bytes".to_owned())),
+            (_, Some(Closeness::Headers)) => look(store, &key, size, &datasets[&prefix])?,
+            _ => None,
+        };
         let Some(attributes) = datasets.get_mut(&prefix) else { continue };
         let dataset = &mut attributes.dataset;
         dataset.blocks += 1;
         dataset.bytes_stored = dataset.bytes_stored.saturating_add(size);
-        if let Some(why) = verdict {
-            dataset.faulty_count += 1;
+        if let Some((fault, why)) = verdict {
+            *dataset.faulty_counts.entry(fault).or_default() += 1;
             if dataset.faulty.len() < NAMED_MOST {
-                dataset.faulty.push((index, why));
+                dataset.faulty.push(N5Fault { index, fault, why });
             }
         }
     }
     let mut found: Vec<N5Dataset> = datasets.into_values().map(|attributes| attributes.dataset).collect();
-    found.iter_mut().for_each(|dataset| dataset.faulty.sort());
+    found.extend(broken);
+    found.sort_by(|one, other| one.path.cmp(&other.path));
+    found.iter_mut().for_each(|dataset| dataset.faulty.sort_by(|one, other| one.index.cmp(&other.index)));
     Ok(found)
+}
+
+fn path_of(prefix: &str) -> String {
+    format!("/{}", prefix.trim_end_matches('/'))
+}
+
+/// Returns what a document says of a dataset, `None` for that of a group, or the rule and what is wrong with it.
+fn parsed(prefix: &str, text: &[u8]) -> Result<Option<Attributes>, (&'static str, String)> {
+    if let Some(what) = pointer(text, text.len() as u64) {
+        return Err(("pointer-file", format!("attributes.json is {what}")));
+    }
+    let malformed = |message: String| ("malformed-metadata", message);
+    let document =
+        Json::parse(text).map_err(|error| malformed(format!("attributes.json is not JSON: {error}")))?;
+    // groups have attributes of their own choice
+    if !["dimensions", "blockSize", "dataType"].iter().all(|key| document.get(key).is_some()) {
+        return Ok(None);
+    }
+    let found = attributes_of(prefix, &document)
+        .ok_or_else(|| malformed("dimensions or blockSize is not a list of whole numbers".to_owned()))?;
+    let (dimensions, blocks) = (&found.dataset.dimensions, &found.dataset.block_size);
+    if dimensions.len() != blocks.len() || blocks.contains(&0) {
+        return Err(malformed(format!("blocks of {blocks:?} do not divide dimensions {dimensions:?}")));
+    }
+    let data_type = document.get("dataType").and_then(Json::as_str).unwrap_or_default();
+    if found.item_bytes.is_none() && !matches!(data_type, "string" | "object") {
+        return Err(malformed(format!("dataType {data_type:?} is none of N5")));
+    }
+    Ok(Some(found))
 }
 
 fn attributes_of(prefix: &str, document: &Json) -> Option<Attributes> {
@@ -114,12 +174,7 @@ fn attributes_of(prefix: &str, document: &Json) -> Option<Attributes> {
         compression.and_then(|compression| compression.get("type")).or(document.get("compressionType"));
     let zlib = compression.and_then(|compression| compression.get("useZlib")).and_then(Json::as_bool);
     Some(Attributes {
-        dataset: N5Dataset {
-            path: format!("/{}", prefix.trim_end_matches('/')),
-            dimensions,
-            block_size,
-            ..N5Dataset::default()
-        },
+        dataset: N5Dataset { path: path_of(prefix), dimensions, block_size, ..N5Dataset::default() },
         item_bytes,
         compression: kind.and_then(Json::as_str).unwrap_or("raw").to_owned(),
         zlib: zlib.unwrap_or(false),
@@ -137,18 +192,30 @@ fn dataset_of(key: &str, datasets: &BTreeMap<String, Attributes>) -> Option<(Str
 }
 
 /// Returns what is wrong with a block, if something is.
-fn look(store: &Store, key: &str, size: u64, attributes: &Attributes) -> Result<Option<String>> {
+fn look(
+    store: &Store,
+    key: &str,
+    size: u64,
+    attributes: &Attributes,
+) -> Result<Option<(ChunkFault, String)>> {
     let rank = attributes.dataset.dimensions.len();
     let header_bytes = 4 + 4 * rank as u64;
     let (mut head, mut tail) = (Vec::new(), Vec::new());
     if store.get_range(key, 0, header_bytes + PART_BYTES, &mut head)?.is_none() {
         return Ok(None);
     }
+    if let Some(what) = pointer(&head, size) {
+        return Ok(Some((ChunkFault::Pointer, what)));
+    }
+    if let Some(what) = error_body(&head, size) {
+        return Ok(Some((ChunkFault::ErrorBody, what)));
+    }
+    let truncated = |why: String| (ChunkFault::Truncated, why);
     if size < header_bytes {
-        return Ok(Some(format!("{size} bytes, its header alone has {header_bytes}")));
+        return Ok(Some(truncated(format!("{size} bytes, its header alone has {header_bytes}"))));
     }
     store.get_suffix(key, PART_BYTES.min(size - header_bytes), &mut tail)?;
-    Ok(verdict(&head, &tail, size, attributes))
+    Ok(verdict(&head, &tail, size, attributes).map(truncated))
 }
 
 fn verdict(head: &[u8], tail: &[u8], size: u64, attributes: &Attributes) -> Option<String> {
@@ -235,7 +302,7 @@ mod tests {
             std::fs::write(path, bytes).unwrap();
         }
         let url = StoreUrl::Local(folder.path().to_owned());
-        read_n5(&Store::open(&url, &StoreOptions::default()).unwrap()).unwrap()
+        read_n5(&Store::open(&url, &StoreOptions::default()).unwrap(), Some(Closeness::Headers)).unwrap()
     }
 
     /// A block of `shape`, with these bytes behind its header.
@@ -260,7 +327,7 @@ mod tests {
             ],
         );
         assert_eq!((found.len(), found[0].path.as_str(), found[0].blocks), (1, "/a", 4));
-        let indices: Vec<_> = found[0].faulty.iter().map(|(index, _)| index[0]).collect();
+        let indices: Vec<_> = found[0].faulty.iter().map(|fault| fault.index[0]).collect();
         assert_eq!(indices, [1, 2, 3]);
     }
 
@@ -269,6 +336,24 @@ mod tests {
         let gzip = r#"{"dimensions":[4],"blockSize":[4],"dataType":"uint8","compression":{"type":"gzip"}}"#;
         let whole = [&b"\x1f\x8b\x08\0\0\0\0\0\0\x03"[..], &[1; 20], &4u32.to_le_bytes()].concat();
         let found = datasets(gzip, &[("0", block(&[4], &whole)), ("1", block(&[4], &whole[..30]))]);
-        assert_eq!(found[0].faulty.iter().map(|(index, _)| index[0]).collect::<Vec<_>>(), [1]);
+        assert_eq!(found[0].faulty.iter().map(|fault| fault.index[0]).collect::<Vec<_>>(), [1]);
+    }
+
+    #[test]
+    fn attributes_that_nobody_reads_and_blocks_that_are_none_are_told_apart() {
+        let of = |data_type: &str, block: &str| {
+            format!(
+                r#"{{"dimensions":[4],"blockSize":[{block}],"dataType":"{data_type}","compression":{{"type":"raw"}}}}"#
+            )
+        };
+        for attributes in [of("uint99", "4"), of("uint8", "0"), of("uint8", "-1"), "{".to_owned()] {
+            let found = datasets(&attributes, &[]);
+            let rules: Vec<_> = found[0].defects.iter().map(|defect| defect.rule).collect();
+            assert_eq!((found[0].path.as_str(), rules), ("/a", vec!["malformed-metadata"]), "{attributes}");
+        }
+        let lfs = b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 12\n".to_vec();
+        let found = datasets(&of("uint8", "2"), &[("0", Vec::new()), ("1", lfs)]);
+        let faults: Vec<_> = found[0].faulty.iter().map(|faulty| faulty.fault).collect();
+        assert_eq!(faults, [ChunkFault::Empty, ChunkFault::Pointer]);
     }
 }

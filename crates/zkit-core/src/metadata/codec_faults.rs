@@ -1,0 +1,136 @@
+//! Lists of v3 codecs that can be parsed, and that the specification forbids: readers refuse the array.
+
+use super::data_type::DataType;
+use super::json::{Json, Object};
+
+/// Codecs that take bytes and give bytes, with the highest level of those that have levels from 0.
+const BYTES_TO_BYTES: [(&str, Option<i64>); 10] = [
+    ("blosc", None),
+    ("crc32c", None),
+    ("gzip", Some(9)),
+    ("numcodecs.adler32", None),
+    ("numcodecs.bz2", None),
+    ("numcodecs.crc32", None),
+    ("numcodecs.gzip", Some(9)),
+    ("numcodecs.lz4", None),
+    ("numcodecs.zlib", Some(9)),
+    ("zstd", None),
+];
+
+/// Returns what is wrong with a list of codecs. Source: Zarr v3, "Codecs", and the specifications of the codecs.
+pub(super) fn codec_faults(codecs: &Json, data_type: &DataType) -> Vec<String> {
+    let named: Vec<(&str, Option<&Object>)> =
+        codecs.as_array().into_iter().flatten().filter_map(name_of).collect();
+    let is_serializer =
+        |name: &str| matches!(name, "bytes" | "endian" | "vlen-utf8" | "vlen-bytes" | "sharding_indexed");
+    let serializer = named.iter().position(|(name, _)| is_serializer(name));
+    let mut faults = Vec::new();
+    for (at, (name, configuration)) in named.iter().enumerate() {
+        let value = |key: &str| configuration.and_then(|configuration| configuration.get(key));
+        let bytes_to_bytes = BYTES_TO_BYTES.iter().find(|(known, _)| known == name);
+        if let (Some(_), Some(serializer)) = (bytes_to_bytes, serializer)
+            && at < serializer
+        {
+            faults
+                .push(format!("the codec `{name}` takes bytes, and stands before `{}`", named[serializer].0));
+        }
+        if *name == "transpose" && serializer.is_some_and(|serializer| serializer < at) {
+            faults.push(
+                "the codec `transpose` takes an array, and stands behind the one that gives bytes".to_owned(),
+            );
+        }
+        if let (Some((_, Some(most))), Some(level)) = (bytes_to_bytes, value("level"))
+            && !level.as_integer::<i64>().is_some_and(|level| (0..=*most).contains(&level))
+        {
+            faults.push(format!("the level of `{name}` is {level}, expected 0 to {most}"));
+        }
+        if matches!(*name, "bytes" | "endian")
+            && value("endian").is_none()
+            && !data_type.all_swaps().is_empty()
+        {
+            faults.push(format!("the codec `{name}` has no `endian`, and elements are of several bytes"));
+        }
+        if *name == "sharding_indexed" {
+            faults.extend(value("codecs").into_iter().flat_map(|inner| codec_faults(inner, data_type)));
+            faults.extend(value("index_codecs").into_iter().flat_map(index_faults));
+        }
+    }
+    faults
+}
+
+/// Returns what is wrong with the codecs of a shard's index: it is found by its size, which must be known.
+fn index_faults(codecs: &Json) -> Vec<String> {
+    let mut faults = codec_faults(codecs, &DataType::UInt(8));
+    let compressors = codecs.as_array().into_iter().flatten().filter_map(name_of).map(|(name, _)| name);
+    let compressors = compressors
+        .filter(|name| BYTES_TO_BYTES.iter().any(|(known, _)| known == name) && !name.contains("32"));
+    faults.extend(
+        compressors.map(|name| {
+            format!("index_codecs has the compressor `{name}`: the size of the index is not known")
+        }),
+    );
+    faults
+}
+
+fn name_of(codec: &Json) -> Option<(&str, Option<&Object>)> {
+    match codec {
+        Json::String(name) => Some((name, None)),
+        Json::Object(object) => Some((
+            object.get("name").and_then(Json::as_str)?,
+            object.get("configuration").and_then(Json::as_object),
+        )),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LITTLE: &str = r#"{"name":"bytes","configuration":{"endian":"little"}}"#;
+
+    fn faults(codecs: &str, data_type: &DataType) -> Vec<String> {
+        codec_faults(&Json::parse(codecs.as_bytes()).unwrap(), data_type)
+    }
+
+    #[test]
+    fn lists_that_no_reader_takes_are_told() {
+        let sharding = |index: &str| {
+            format!(
+                r#"[{{"name":"sharding_indexed","configuration":{{"codecs":[{LITTLE}],"index_codecs":[{LITTLE},{index}]}}}}]"#
+            )
+        };
+        for (codecs, words) in [
+            (format!(r#"[{{"name":"zstd"}},{LITTLE}]"#), "stands before"),
+            (
+                format!(r#"[{LITTLE},{{"name":"transpose","configuration":{{"order":[0]}}}}]"#),
+                "stands behind",
+            ),
+            (r#"["bytes"]"#.to_owned(), "no `endian`"),
+            (
+                format!(r#"[{LITTLE},{{"name":"gzip","configuration":{{"level":77}}}}]"#),
+                "is 77, expected 0 to 9",
+            ),
+            (sharding(r#"{"name":"gzip","configuration":{"level":1}}"#), "size of the index"),
+        ] {
+            let found = faults(&codecs, &DataType::Float(4));
+            assert_eq!(found.len(), 1, "{codecs}: {found:?}");
+            assert!(found[0].contains(words), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn lists_that_readers_take_are_sound() {
+        for codecs in [
+            format!(
+                r#"[{{"name":"transpose","configuration":{{"order":[0]}}}},{LITTLE},{{"name":"zstd"}},"crc32c"]"#
+            ),
+            format!(
+                r#"[{{"name":"of-somebody-else"}},{LITTLE},{{"name":"gzip","configuration":{{"level":9}}}}]"#
+            ),
+        ] {
+            assert_eq!(faults(&codecs, &DataType::Float(4)), Vec::<String>::new());
+        }
+        assert!(faults(r#"["bytes"]"#, &DataType::UInt(1)).is_empty(), "one byte has no order");
+    }
+}
