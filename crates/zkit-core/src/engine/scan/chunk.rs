@@ -23,6 +23,10 @@ use crate::read::{ThreadBuffers, WHOLE_SHARD_BYTES, to_usize};
 use crate::store::Store;
 use crate::units::{Bytes as Size, saturating_usize};
 
+/// Elements without fixed size decode to so many times their chunk at most, or to so many bytes.
+const VARIABLE_RATIO_MOST: u64 = 4096;
+const VARIABLE_LEAST_BYTES: u64 = 96 << 20;
+
 /// Elements that are scanned at once: with what they were decoded from they stay in the second-level cache.
 const PIECE_BYTES: usize = 128 << 10;
 /// Stored bytes are read in pieces of this size where there is nothing to decode.
@@ -442,7 +446,9 @@ impl<'a> Prepared<'a> {
         codec: &mut Scratch,
         found: &mut Found,
     ) -> std::result::Result<(), Failure> {
-        let elements = chain.decode_variable(codec, encoded, self.decoded_limit)?;
+        // metadata does not say how large they are: a small chunk must not make a large one
+        let plausible = (encoded.len() as u64).saturating_mul(VARIABLE_RATIO_MOST).max(VARIABLE_LEAST_BYTES);
+        let elements = chain.decode_variable(codec, encoded, self.decoded_limit.min(plausible))?;
         let mut statistics = Statistics::default();
         let mut first = None;
         let ranges: Vec<_> = place.region.shape.iter().map(|&length| 0..length).collect();
