@@ -31,7 +31,7 @@ On disk: chunks are there; where a chunk spans several steps, only decoding show
 
 Legitimate: along latitude, longitude, height and the like NaN is where there is no data (land, sea, poles): these
 dimensions are not looked at, and neither are single values of one-dimensional arrays. The first steps of a running mean or an accumulation are NaN, and variables that exist at
-every n-th step only are NaN between: these are notes, and so are arrays most of which is NaN.
+every n-th step only are NaN between, and instruments leave gaps in many places: these are notes, and so are arrays most of which is NaN.
 
 What to do: write these steps again. If they are meant to be NaN, say so in zkit.toml: [[audit.variable]] with
 nan-allowed = true.",
@@ -139,6 +139,7 @@ fn severity_of(slabs: &Slabs, partial: bool) -> (Severity, Confidence, &'static 
     match slabs.runs[..] {
         _ if slabs.others > OTHERS_MOST => note("; others are mostly NaN too"),
         _ if 2 * slabs.count > slabs.seen => note("; that is most of them"),
+        _ if slabs.runs.len() > RUNS_MOST => note("; in many places, as instruments leave gaps"),
         _ if even => note("; at even distances"),
         [(0, last)] if last + 1 < slabs.seen => note("; as first steps of running means are"),
         _ if partial => (Severity::Warning, Confidence::Low, "; of each, only a part was looked at"),
@@ -282,6 +283,16 @@ mod tests {
             let found = found(names, |day, _| is_nan(day));
             assert_eq!((found.len(), found[0].severity), (1, Severity::Info), "{}", found[0].message);
         }
+    }
+
+    #[test]
+    fn gaps_in_many_places_are_a_note() {
+        let slabs = |count: u64| {
+            let runs: Vec<_> = (0..count).map(|at| (at * at + 5, at * at + 5)).collect();
+            super::Slabs { runs, count, seen: 10_000, others: 0.1 }
+        };
+        assert_eq!(super::severity_of(&slabs(40), false).0, Severity::Info);
+        assert_eq!(super::severity_of(&slabs(5), false).0, Severity::Error);
     }
 
     #[test]
