@@ -146,6 +146,24 @@ impl Scanner {
         }
     }
 
+    /// Adds one to the count of each element that stands for a missing one; elements beyond `counts` are not looked at.
+    pub fn add_missing(&self, bytes: &[u8], counts: &mut [u32]) {
+        for (at, value) in self.missing.iter().enumerate().filter(|(_, value)| !value.is_empty()) {
+            if self.missing[..at].contains(value) {
+                continue;
+            }
+            for (count, item) in counts.iter_mut().zip(bytes.chunks_exact(value.len())) {
+                *count += u32::from(item == value.as_slice());
+            }
+        }
+    }
+
+    /// Returns whether elements can be NaN, or numbers that stand for missing ones.
+    pub fn may_be_void(&self) -> bool {
+        let ordered = !matches!(self.kind, ElementKind::Opaque(_));
+        self.kind.may_be_nan() || (ordered && !self.missing.is_empty())
+    }
+
     fn numbers<E: Element<Number: Vector>>(&self, bytes: &[u8], statistics: &mut Statistics) {
         let item = |bytes: &Vec<u8>| E::items(bytes).first().map(|item| E::widen(*item));
         let mut missing = [E::Number::store(E::Number::HIGHEST); MISSING_MOST];

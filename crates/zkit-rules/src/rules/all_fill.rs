@@ -2,6 +2,7 @@
 
 use zkit_report::{Confidence, Severity, format};
 
+use super::all_nan::unpacks_to_nan;
 use super::shared::{Absence, absence};
 use crate::depth::Depth;
 use crate::finder::Finder;
@@ -38,7 +39,10 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
             && statistics.infinite() == 0
             && statistics.missing.saturating_add(statistics.nan) >= statistics.elements;
         let all_missing = missing && statistics.missing > 0;
-        if !(all_missing || statistics.is_all_fill()) || statistics.is_all_nan() {
+        if !(all_missing || statistics.is_all_fill())
+            || statistics.is_all_nan()
+            || unpacks_to_nan(array, values)
+        {
             continue;
         }
         let is_error = all_missing && (absence(array) == Absence::Missing || !statistics.is_all_fill());

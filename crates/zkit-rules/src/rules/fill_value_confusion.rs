@@ -3,7 +3,7 @@
 use zkit_core::metadata::ZarrFormat;
 use zkit_report::{Confidence, Severity};
 
-use super::shared::{declared_missing, fill_number, same_number};
+use super::shared::{declared_missing, fill_number, same_element};
 use crate::depth::Depth;
 use crate::finder::Finder;
 use crate::observe::StoreObservation;
@@ -22,8 +22,9 @@ chunks read as. Chunks that were never written then look like data.
 On disk: v2: fill_value in .zarray is a number, the attribute _FillValue another one.
 
 Legitimate: xarray's convention for v3 keeps both apart on purpose (`fill_value` 0, `_FillValue` as an
-attribute); there the confusion is a note, and only where chunks are absent. A fill_value of null says
-nothing and confuses nobody.
+attribute); there the confusion is a note, and only where chunks are absent. Where NaN alone is declared missing, and
+every chunk is stored, it is a note too. Numbers are compared as the array would store them: 1e20 in an attribute is
+the float32 next to it, 255 the -1 of a signed byte. A fill_value of null says nothing and confuses nobody.
 
 What to do: set fill_value in .zarray to the declared missing value, and consolidate again.",
     check: Check::Store(check),
@@ -32,15 +33,19 @@ What to do: set fill_value in .zarray to the declared missing value, and consoli
 fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
     for array in &store.arrays {
         let (Some(fill), declared) = (fill_number(array), declared_missing(array)) else { continue };
-        if declared.is_empty() || declared.iter().any(|&missing| same_number(missing, fill)) || fill.is_nan()
-        {
+        let data_type = &array.node.metadata.data_type;
+        let same = declared.iter().any(|&missing| same_element(data_type, missing, fill));
+        if declared.is_empty() || same || fill.is_nan() {
             continue;
         }
-        let absent = array.occupancy().map_or(0, |(total, stored)| total - stored.min(total));
+        let known = array.occupancy().map(|(total, stored)| total - stored.min(total));
+        let absent = known.unwrap_or(0);
         let v3 = array.node.metadata.format == ZarrFormat::V3;
         if v3 && absent == 0 {
             continue;
         }
+        // NaN is missing whatever the fill value is, and nothing reads as that
+        let harmless = known == Some(0) && declared.iter().all(|missing| missing.is_nan());
         let draft = finder
             .array(
                 array.path(),
@@ -53,7 +58,7 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
             .evidence("declared_missing", declared)
             .evidence("chunks_absent", absent)
             .remedy("set fill_value to the declared missing value, and consolidate the metadata again");
-        if v3 {
+        if v3 || harmless {
             draft.severity(Severity::Info);
         }
     }
@@ -61,6 +66,8 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
 
 #[cfg(test)]
 mod tests {
+    use zkit_report::Severity;
+
     use crate::testing::{TestStore, v2_array};
 
     #[test]
@@ -74,5 +81,40 @@ mod tests {
         let found = store.findings("fill-value-confusion");
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].array.as_deref(), Some("/bad"));
+    }
+
+    #[test]
+    fn values_are_compared_as_the_array_stores_them() {
+        let fill = |fill: &str, dtype: &str| {
+            let array = v2_array(&[8], &[2]).replace("\"fill_value\":0", &format!("\"fill_value\":{fill}"));
+            array.replace("<f4", dtype)
+        };
+        let store = TestStore::new()
+            .array("rounded", &fill("1e20", "<f4"))
+            .file("rounded/.zattrs", br#"{"missing_value":1e20}"#)
+            .array("digits", &fill("-999.9000244140625", "<f4"))
+            .file("digits/.zattrs", br#"{"_FillValue":-999.9}"#)
+            .array("unsigned", &fill("-1", "|i1"))
+            .file("unsigned/.zattrs", br#"{"_FillValue":255, "_Unsigned":"true"}"#)
+            .array("several", &fill("-2", "<i2"))
+            .file("several/.zattrs", br#"{"missing_value":[-1, -2]}"#);
+        assert_eq!(store.findings("fill-value-confusion"), []);
+    }
+
+    #[test]
+    fn nan_beside_a_number_is_a_note_where_every_chunk_is_stored() {
+        let store = TestStore::new()
+            .array("whole", &v2_array(&[2], &[2]))
+            .file("whole/0", &[0; 8])
+            .file("whole/.zattrs", br#"{"missing_value":"NaN"}"#)
+            .array("sparse", &v2_array(&[4], &[2]))
+            .file("sparse/0", &[0; 8])
+            .file("sparse/.zattrs", br#"{"missing_value":"NaN"}"#);
+        let found: Vec<_> = store
+            .findings("fill-value-confusion")
+            .into_iter()
+            .map(|finding| (finding.array.unwrap(), finding.severity))
+            .collect();
+        assert_eq!(found, [("/sparse".into(), Severity::Error), ("/whole".into(), Severity::Info)]);
     }
 }

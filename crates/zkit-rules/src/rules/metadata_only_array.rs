@@ -1,6 +1,6 @@
 //! `metadata-only-array`: an array has metadata and not one chunk, so that all of it reads as fill value.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use zkit_core::metadata::DataType;
 use zkit_report::format;
@@ -26,7 +26,8 @@ type, full of fill values.
 On disk: v2 has .zarray and .zattrs in the folder, v3 zarr.json and no c/. Coordinates often do have chunks.
 
 Legitimate: writers that leave out empty chunks store an array like this if all of it is fill value. It is
-an error where its coordinates or its siblings of the same dimensions were written; a note where nothing of
+an error where its coordinates or its siblings of the same dimensions were written, and where it is the coordinate of
+written data; a note for booleans and single chunks of integers, which may all be zero, where nothing of
 the store was written (a template), or where its dimensions reach far into chunks that are to be appended
 to.
 
@@ -66,6 +67,7 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
             !data_written && (0..rank).any(|dimension| is_made_for_appending(store, array, dimension));
         let total = array.occupancy().map_or(0, |(total, _)| total);
         let chunks = format::counted(total, "chunk", "chunks");
+        let along = data_along(store, array, &coordinates);
         let (severity, confidence, because) = match (template, sibling, written.as_slice()) {
             (true, ..) => (
                 Severity::Info,
@@ -77,6 +79,12 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
                 Confidence::High,
                 format!(", while `{sibling}` of the same dimensions was written"),
             ),
+            (_, None, _) if along.is_some() => (
+                Severity::Error,
+                Confidence::High,
+                format!(", while `{}` was written along it", along.unwrap_or_default()),
+            ),
+            (_, None, [_, ..]) if may_be_one_zero(array) => (Severity::Info, Confidence::Low, String::new()),
             (_, None, [_, ..]) => (
                 Severity::Error,
                 Confidence::High,
@@ -109,6 +117,33 @@ fn is_likely_all_fill(array: &ArrayObservation<'_>) -> bool {
     let packed = ["scale_factor", "add_offset"].iter().any(|name| metadata.attributes.get(name).is_some());
     let discrete = matches!(metadata.data_type, DataType::Bool | DataType::Int(_) | DataType::UInt(_));
     discrete && !packed
+}
+
+/// Returns whether an array is one chunk of flags: none of them need be set.
+fn may_be_one_zero(array: &ArrayObservation<'_>) -> bool {
+    let bool = array.node.metadata.data_type == DataType::Bool;
+    is_likely_all_fill(array) && (bool || array.occupancy().is_some_and(|(total, _)| total == 1))
+}
+
+/// Returns the name of a written array along the dimension that `array` is the coordinate of: so many places cannot all
+/// be the fill value.
+fn data_along<'a>(
+    store: &StoreObservation<'a>,
+    array: &ArrayObservation<'_>,
+    coordinates: &BTreeSet<&str>,
+) -> Option<&'a str> {
+    let (name, shape) = (array.name(), array.node.metadata.shape());
+    if !matches!(shape, [length] if *length > 1) || array.dimension_name(0) != Some(name) {
+        return None;
+    }
+    let mut others = store.arrays.iter().filter(|other| {
+        let names = other.node.metadata.dimension_names.iter().flatten().flatten();
+        other.group() == array.group()
+            && !coordinates.contains(other.path())
+            && names.into_iter().any(|dimension| dimension == name)
+            && is_written(other)
+    });
+    others.next().map(ArrayObservation::name)
 }
 
 fn is_written(array: &ArrayObservation<'_>) -> bool {
@@ -184,5 +219,23 @@ mod tests {
         let store = array(TestStore::new(), "a", &[8], &[2], &["x"]).file("a/0", &[0; 8]);
         let store = array(store, "b", &[8], &[2], &["x"]);
         assert_eq!(severities(&store), [("/b".to_owned(), Severity::Error)]);
+    }
+
+    #[test]
+    fn a_coordinate_of_written_data_cannot_be_all_fill() {
+        let store = array(TestStore::new(), "time", &[8], &[8], &["time"]);
+        let store = array(store, "t2m", &[8], &[8], &["time"]).file("t2m/0", &[0; 32]);
+        assert_eq!(severities(&store), [("/time".to_owned(), Severity::Error)]);
+        let one = array(TestStore::new(), "time", &[1], &[1], &["time"]);
+        let one = array(one, "t2m", &[1, 2], &[1, 2], &["time", "x"]).file("t2m/0.0", &[0; 8]);
+        assert_eq!(severities(&one), [("/time".to_owned(), Severity::Info)]);
+    }
+
+    #[test]
+    fn flags_that_are_nowhere_set_are_a_note() {
+        let store = array(TestStore::new(), "time", &[8], &[8], &["time"]).file("time/0", &[0; 32]);
+        let flags = v2_array(&[8], &[2]).replace("<f4", "|b1").replace(":0,", ":false,");
+        let store = store.array("flag", &flags).file("flag/.zattrs", br#"{"_ARRAY_DIMENSIONS":["time"]}"#);
+        assert_eq!(severities(&store), [("/flag".to_owned(), Severity::Info)]);
     }
 }

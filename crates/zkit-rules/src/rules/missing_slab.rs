@@ -1,16 +1,20 @@
 //! `missing-slab`: absent chunks form a trailing run or a whole slab: a writer that stopped, or was refused.
 
 use std::collections::BTreeMap;
+
+use zkit_core::metadata::DataType;
 use zkit_report::format;
 use zkit_report::{Confidence, Severity};
 
 use super::absent_chunks::absent_of;
-use super::shared::{Absence, absence, with_chunks};
+use super::shared::{Absence, absence, fill_number, with_chunks};
 use crate::boxes::{Pattern, Runs, pattern};
 use crate::depth::Depth;
 use crate::finder::Finder;
 use crate::observe::{ArrayObservation, StoreObservation};
+use crate::packing::Packing;
 use crate::rule::{Check, Rule};
+use crate::values::share;
 
 pub(crate) const RULE: Rule = Rule {
     id: "missing-slab",
@@ -28,7 +32,10 @@ same one in several variables.
 
 Legitimate: writers leave out chunks that are all fill value. A slab of them is likely only where the fill
 value means \"missing\" (NaN, or what `_FillValue` declares), or along latitude, longitude and other axes of
-space; there it is a warning or a note. If fill_value is null, nothing says what the chunks hold.
+space; there it is a warning or a note. Where values are looked at, they tell: if zeros are left out, and five percent
+of what is stored is zero too, whole chunks of zeros are likely (rain, counts, flags), and are no slab; if missing
+values are left out, and none is stored anywhere, it is an error. If fill_value is null, nothing says what the chunks
+hold.
 
 What to do: write the named part again. If it is meant to be absent, declare the variable in zkit.toml with
 sparse = true.",
@@ -37,6 +44,9 @@ sparse = true.",
 
 /// Grids of fewer chunks show no pattern.
 const CHUNKS_LEAST: u64 = 4;
+
+/// From this share of zeros in what is stored on, chunks of zeros alone are likely.
+const ZEROS_LEAST: f64 = 0.05;
 
 /// One array with a pattern of absent chunks.
 struct Slab<'s, 'a> {
@@ -95,12 +105,43 @@ fn judge(store: &StoreObservation<'_>, slab: &Slab<'_, '_>) -> (Severity, Confid
     let trailing = matches!(slab.pattern, Pattern::Trailing { .. });
     match absence(array) {
         _ if name.is_some_and(is_spatial) => (Severity::Info, Confidence::Low),
+        _ if holds_what_is_left_out(array) => (Severity::Info, Confidence::Low),
         Absence::Undefined if total >= CHUNKS_LEAST || known => (Severity::Error, Confidence::High),
         Absence::Value if known => (Severity::Error, Confidence::High),
         Absence::Missing if known && trailing => (Severity::Error, Confidence::Medium),
+        Absence::Missing if known && is_dense(array) => (Severity::Error, Confidence::Medium),
         Absence::Missing if known => (Severity::Warning, Confidence::Medium),
         _ => (Severity::Info, Confidence::Low),
     }
+}
+
+/// Returns whether stored chunks hold so many of the zeros that writers leave out where a chunk has nothing else, that
+/// whole chunks of them are likely: rain that did not fall, counts of what did not happen, flags that are not set.
+fn holds_what_is_left_out(array: &ArrayObservation<'_>) -> bool {
+    let Some(values) = array.values.as_ref().filter(|values| values.stored.elements > 0) else {
+        return false;
+    };
+    let stored = &values.stored;
+    match absence(array) {
+        Absence::Value => {
+            fill_number(array) == Some(0.0) && share(stored.fill, stored.elements) >= ZEROS_LEAST
+        }
+        // integers under a fill value of null are left out where they are zero; that zero is the least tells no share
+        Absence::Undefined => {
+            let metadata = &array.node.metadata;
+            let counts = matches!(metadata.data_type, DataType::Bool | DataType::Int(_) | DataType::UInt(_));
+            counts && Packing::of(array).is_none() && stored.min.is_some_and(|least| least.to_f64() == 0.0)
+        }
+        Absence::Missing => false,
+    }
+}
+
+/// Returns whether everything of an array was looked at, and nothing that is stored is missing.
+fn is_dense(array: &ArrayObservation<'_>) -> bool {
+    array.values.as_ref().is_some_and(|values| {
+        let stored = &values.stored;
+        values.coverage.is_full() && stored.elements > 0 && stored.valid == stored.elements
+    })
 }
 
 /// Returns whether a dimension is one of space, along which land or sea is absent on purpose.
@@ -195,8 +236,13 @@ mod tests {
 
     use crate::testing::{TestStore, v2_array};
 
-    /// Variables along a written `time` of 8 chunks, of which `stored` are there.
+    /// Variables along a written `time` of 8 chunks, of which `stored` are there, with values of which none is zero.
     fn store(variables: &[(&str, &str)], stored: &[u64]) -> TestStore {
+        holding(variables, stored, [1.0, 2.0])
+    }
+
+    fn holding(variables: &[(&str, &str)], stored: &[u64], values: [f32; 2]) -> TestStore {
+        let chunk_bytes = values.map(f32::to_le_bytes).concat();
         let dimensions = br#"{"_ARRAY_DIMENSIONS":["time"]}"#;
         let time = TestStore::new().array("time", &v2_array(&[16], &[16])).file("time/0", &[0; 64]);
         let mut store = time.file("time/.zattrs", dimensions);
@@ -205,7 +251,7 @@ mod tests {
                 v2_array(&[16], &[2]).replace("\"fill_value\":0", &format!("\"fill_value\":{fill}"));
             store = store.array(name, &metadata).file(&format!("{name}/.zattrs"), dimensions);
             for chunk in stored {
-                store = store.file(&format!("{name}/{chunk}"), &[0; 8]);
+                store = store.file(&format!("{name}/{chunk}"), &chunk_bytes);
             }
         }
         store
@@ -221,7 +267,19 @@ mod tests {
         assert_eq!(severities(&store(&[("a", "0")], &trailing)), [Severity::Error]);
         assert_eq!(severities(&store(&[("a", "\"NaN\"")], &trailing)), [Severity::Error]);
         assert_eq!(severities(&store(&[("a", "null")], &[0, 1, 2, 4, 5, 6, 7])), [Severity::Error]);
-        assert_eq!(severities(&store(&[("a", "\"NaN\"")], &[0, 1, 2, 4, 5, 6, 7])), [Severity::Warning]);
+        let one_mid = [0, 1, 2, 4, 5, 6, 7];
+        assert_eq!(severities(&holding(&[("a", "\"NaN\"")], &one_mid, [1.0, f32::NAN])), [Severity::Warning]);
+        assert_eq!(severities(&store(&[("a", "\"NaN\"")], &one_mid)), [Severity::Error]);
+    }
+
+    #[test]
+    fn zeros_that_are_stored_too_make_chunks_of_zeros_likely() {
+        let rain = holding(&[("rain", "0")], &[0, 1, 2, 5, 6, 7], [0.0, 3.5]);
+        assert_eq!(severities(&rain), []);
+        assert_eq!(rain.findings("absent-chunks").len(), 1);
+        assert_eq!(severities(&holding(&[("t", "0")], &[0, 1, 2, 5, 6, 7], [2.0, 3.5])), [Severity::Error]);
+        // floats under a fill value of null are not left out
+        assert_eq!(severities(&holding(&[("t", "null")], &[0, 1, 2], [0.0, 3.5])), [Severity::Error]);
     }
 
     #[test]

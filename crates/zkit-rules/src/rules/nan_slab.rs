@@ -1,11 +1,13 @@
 //! `nan-slab`: a whole step, day or id is NaN, while others are not.
 
 use zkit_core::engine::{ArrayValues, NanProfile};
+use zkit_core::metadata::DataType;
 use zkit_report::{ChunkBox, Confidence, Severity, format};
 
 use crate::depth::Depth;
 use crate::finder::Finder;
 use crate::observe::{ArrayObservation, StoreObservation};
+use crate::packing::Packing;
 use crate::rule::{Check, Rule};
 use crate::values::{seen_data, share};
 use crate::words::span_in_words;
@@ -22,14 +24,14 @@ pub(crate) const RULE: Rule = Rule {
     depth: Depth::Sample,
     summary: "a whole step, day or id is NaN, while the others are not",
     explanation: "\
-Everything at some indices along a dimension is NaN: the last days of a month that a download did not reach, an id whose
+Everything at some indices along a dimension is NaN, or declared missing so that readers see NaN: the last days of a month that a download did not reach, an id whose
 file could not be read, steps that a rechunk lost. Other steps are not, so that means over all hide it.
 
 On disk: chunks are there; where a chunk spans several steps, only decoding shows which of them are NaN.
 
 Legitimate: along latitude, longitude, height and the like NaN is where there is no data (land, sea, poles): these
 dimensions are not looked at, and neither are single values of one-dimensional arrays. The first steps of a running mean or an accumulation are NaN, and variables that exist at
-every n-th step only are NaN between: these are notes, and so are arrays most of which is NaN.
+every n-th step only are NaN between, and instruments leave gaps in many places: these are notes, and so are arrays most of which is NaN.
 
 What to do: write these steps again. If they are meant to be NaN, say so in zkit.toml: [[audit.variable]] with
 nan-allowed = true.",
@@ -70,7 +72,7 @@ fn is_place(name: &str) -> bool {
 
 fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
     for (array, values) in seen_data(store) {
-        if store.variable(array.path()).nan_allowed || values.stored.is_all_nan() {
+        if store.variable(array.path()).nan_allowed || values.stored.is_all_void() || !reads_nan(array) {
             continue;
         }
         for profile in &values.nan {
@@ -91,6 +93,13 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
             }
         }
     }
+}
+
+/// Returns whether readers see the missing values of an array as NaN. Flags and labels are integers that have one, too.
+fn reads_nan(array: &ArrayObservation<'_>) -> bool {
+    let integers =
+        matches!(array.node.metadata.data_type, DataType::Bool | DataType::Int(_) | DataType::UInt(_));
+    !integers || Packing::of(array).is_some()
 }
 
 /// The slabs of NaN of one dimension.
@@ -130,6 +139,7 @@ fn severity_of(slabs: &Slabs, partial: bool) -> (Severity, Confidence, &'static 
     match slabs.runs[..] {
         _ if slabs.others > OTHERS_MOST => note("; others are mostly NaN too"),
         _ if 2 * slabs.count > slabs.seen => note("; that is most of them"),
+        _ if slabs.runs.len() > RUNS_MOST => note("; in many places, as instruments leave gaps"),
         _ if even => note("; at even distances"),
         [(0, last)] if last + 1 < slabs.seen => note("; as first steps of running means are"),
         _ if partial => (Severity::Warning, Confidence::Low, "; of each, only a part was looked at"),
@@ -148,7 +158,7 @@ fn report(
     let shape = array.node.metadata.shape();
     let across: u64 =
         shape.iter().enumerate().filter(|(d, _)| *d != dimension).map(|(_, length)| length).product();
-    let absent_is_nan = values.coverage.is_full() && values.fill.nan > 0;
+    let absent_is_nan = values.coverage.is_full() && values.fill.void() > 0;
     let whole = |at: u64| usize::try_from(at).ok().and_then(|at| profile.seen.get(at)) == Some(&across);
     let partial = !absent_is_nan && !slabs.runs.iter().all(|&(first, last)| whole(first) && whole(last));
     let (severity, confidence, why) = severity_of(slabs, partial);
@@ -161,8 +171,9 @@ fn report(
     let more = slabs.runs.len().saturating_sub(words.len());
     let words = words.join(", ");
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let what = if values.stored.missing > 0 { "NaN or missing" } else { "NaN" };
     let message = format!(
-        "everything at {}{more} is NaN: {} of {} along {}, while of a typical other one {:.1} % is{why}",
+        "everything at {}{more} is {what}: {} of {} along {}, while of a typical other one {:.1} % is{why}",
         words,
         format::count(slabs.count),
         format::count(slabs.seen),
@@ -209,20 +220,48 @@ mod tests {
 
     /// 12 days of 8 places, four days a chunk; what `is_nan` names is NaN.
     fn found(dimensions: &str, is_nan: impl Fn(usize, usize) -> bool) -> Vec<Finding> {
+        let store = days(
+            &v2_array(&[12, 8], &[4, 8]),
+            &format!(r#"{{"_ARRAY_DIMENSIONS": {dimensions}}}"#),
+            |day, place| {
+                let value = if is_nan(day, place) { f32::NAN } else { (8 * (day % 4) + place) as f32 };
+                value.to_le_bytes().to_vec()
+            },
+        );
+        store.findings("nan-slab")
+    }
+
+    /// 12 days of 8 places, four days a chunk.
+    fn days(zarray: &str, attributes: &str, element: impl Fn(usize, usize) -> Vec<u8>) -> TestStore {
         let days: Vec<i64> = (0..12).collect();
         let store = TestStore::new();
         let mut store = coordinate_array(store, "time", &days, r#"{"units": "days since 2021-03-20"}"#)
-            .array("t2m", &v2_array(&[12, 8], &[4, 8]))
-            .file("t2m/.zattrs", format!(r#"{{"_ARRAY_DIMENSIONS": {dimensions}}}"#).as_bytes());
+            .array("t2m", zarray)
+            .file("t2m/.zattrs", attributes.as_bytes());
         for chunk in 0..3 {
-            let values = (0..32).flat_map(|at| {
-                let value = if is_nan(4 * chunk + at / 8, at % 8) { f32::NAN } else { at as f32 };
-                value.to_le_bytes()
-            });
-            let values: Vec<u8> = values.collect();
+            let values: Vec<u8> = (0..32).flat_map(|at| element(4 * chunk + at / 8, at % 8)).collect();
             store = store.file(&format!("t2m/{chunk}.0"), &values);
         }
-        store.findings("nan-slab")
+        store
+    }
+
+    #[test]
+    fn missing_values_are_nan_where_readers_see_it() {
+        let packed = v2_array(&[12, 8], &[4, 8]).replace("<f4", "<i2").replace(":0,", ":-32767,");
+        let element = |day: usize, place: usize| {
+            let value =
+                if day == 5 || place == 1 { -32767 } else { i16::try_from(10 * day + place).unwrap() };
+            value.to_le_bytes().to_vec()
+        };
+        let attributes = r#"{"_ARRAY_DIMENSIONS": ["time", "lat"], "scale_factor": 0.01}"#;
+        let found = days(&packed, attributes, element).findings("nan-slab");
+        assert_eq!((found.len(), found[0].severity), (1, Severity::Error));
+        assert_eq!(
+            found[0].message,
+            "everything at time 2021-03-25 is NaN or missing: 1 of 12 along time, while of a typical other one 12.5 % is"
+        );
+        let flags = r#"{"_ARRAY_DIMENSIONS": ["time", "lat"], "_FillValue": -32767}"#;
+        assert_eq!(days(&packed, flags, element).findings("nan-slab"), []);
     }
 
     #[test]
@@ -244,6 +283,16 @@ mod tests {
             let found = found(names, |day, _| is_nan(day));
             assert_eq!((found.len(), found[0].severity), (1, Severity::Info), "{}", found[0].message);
         }
+    }
+
+    #[test]
+    fn gaps_in_many_places_are_a_note() {
+        let slabs = |count: u64| {
+            let runs: Vec<_> = (0..count).map(|at| (at * at + 5, at * at + 5)).collect();
+            super::Slabs { runs, count, seen: 10_000, others: 0.1 }
+        };
+        assert_eq!(super::severity_of(&slabs(40), false).0, Severity::Info);
+        assert_eq!(super::severity_of(&slabs(5), false).0, Severity::Error);
     }
 
     #[test]

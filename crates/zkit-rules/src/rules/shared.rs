@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use zkit_core::engine::{ChunkFault, FaultyChunks, Keys};
 use zkit_core::grid::ChunkSet;
 use zkit_core::hierarchy::{Reference, References};
-use zkit_core::metadata::Json;
+use zkit_core::metadata::{DataType, Json};
 use zkit_report::{ChunkBox, format};
 
 use crate::boxes::Runs;
@@ -143,12 +143,38 @@ pub(crate) fn same_number(one: f64, other: f64) -> bool {
     one == other || (one.is_nan() && other.is_nan())
 }
 
-/// Returns the values that an array declares as missing: `_FillValue` and `missing_value`.
+/// Returns whether two numbers are one as elements of a type. Attributes keep fewer or more digits than the array, and
+/// unsigned numbers of signed integers. Source: the NetCDF users' guide, appendix A: `_Unsigned`.
+pub(crate) fn same_element(data_type: &DataType, one: f64, other: f64) -> bool {
+    same_number(one, other)
+        || match data_type {
+            // the largest relative error of half precision is 2^-11
+            DataType::Float(2) => (one - other).abs() <= one.abs().min(other.abs()) / 2048.0,
+            #[expect(clippy::cast_possible_truncation, reason = "rounded to what float32 tells apart")]
+            DataType::Float(_) => one.is_finite() && other.is_finite() && one as f32 == other as f32,
+            DataType::Int(bytes) | DataType::UInt(bytes) => {
+                let spare = 64 - 8 * u32::from(*bytes).clamp(1, 8);
+                let wrapped = |value: f64| integer_of(value).map(|value| value << spare);
+                wrapped(one).is_some_and(|one| wrapped(other) == Some(one))
+            }
+            _ => false,
+        }
+}
+
+/// Returns a whole number that a float holds exactly.
+fn integer_of(value: f64) -> Option<i64> {
+    #[expect(clippy::cast_possible_truncation, reason = "whole and small enough to be exact")]
+    (value.fract() == 0.0 && value.abs() <= 2f64.powi(53)).then_some(value as i64)
+}
+
+/// Returns the values that an array declares as missing: `_FillValue` and `missing_value`, which may list several.
 pub(crate) fn declared_missing(array: &ArrayObservation<'_>) -> Vec<f64> {
     let attributes = &array.node.metadata.attributes;
     ["_FillValue", "missing_value"]
         .iter()
-        .filter_map(|name| attributes.get(name).and_then(number_of))
+        .filter_map(|name| attributes.get(name))
+        .flat_map(|json| json.as_array().unwrap_or(std::slice::from_ref(json)))
+        .filter_map(number_of)
         .collect()
 }
 
@@ -166,7 +192,7 @@ pub(crate) fn absence(array: &ArrayObservation<'_>) -> Absence {
     }
     let Some(fill) = fill_number(array) else { return Absence::Value };
     let declared = declared_missing(array);
-    if fill.is_nan() || declared.iter().any(|&missing| same_number(missing, fill)) {
+    if fill.is_nan() || declared.iter().any(|&missing| same_element(&metadata.data_type, missing, fill)) {
         Absence::Missing
     } else {
         Absence::Value
@@ -216,6 +242,8 @@ pub(crate) fn references_by_array<'s, 'a>(
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
     #[test]
     fn verbs_agree_with_several_chunks() {
         for (one, several) in [
@@ -223,7 +251,25 @@ mod tests {
             ("has no bytes", "have no bytes"),
             ("leads to nothing", "lead to nothing"),
         ] {
-            assert_eq!(super::of_several(one), several);
+            assert_eq!(of_several(one), several);
         }
+    }
+
+    #[test]
+    fn numbers_are_compared_as_elements_of_their_array() {
+        let same = |data_type, one, other| same_element(&data_type, one, other);
+        assert!(same(DataType::Float(4), 1e20, 1.000_000_020_040_877_3e20));
+        assert!(same(DataType::Float(4), -999.9, -999.900_024_414_062_5));
+        assert!(same(DataType::Float(8), 1e20, 1.000_000_020_040_877_3e20));
+        assert!(same(DataType::Float(2), 0.1, 0.099_975_585_937_5));
+        assert!(same(DataType::Int(1), 255.0, -1.0));
+        assert!(same(DataType::UInt(2), 65_535.0, -1.0));
+        assert!(same(DataType::Float(4), f64::NAN, f64::NAN));
+        assert!(!same(DataType::Float(4), 0.0, f64::NAN));
+        assert!(!same(DataType::Float(4), -9999.0, -9999.9));
+        assert!(!same(DataType::Float(4), f64::INFINITY, 1e300));
+        assert!(!same(DataType::Float(2), 0.0, 1.0));
+        assert!(!same(DataType::Int(2), 255.0, -1.0));
+        assert!(!same(DataType::Int(8), 0.5, 0.0));
     }
 }

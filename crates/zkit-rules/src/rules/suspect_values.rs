@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use zkit_core::engine::{ArrayValues, UnitGrid};
+use zkit_core::metadata::Json;
 use zkit_report::{ChunkBox, Confidence, Severity};
 
 use crate::depth::Depth;
@@ -14,9 +15,11 @@ use crate::values::{number, seen_data};
 use crate::words::span_in_words;
 
 /// Rows of chunks that a break between two versions needs to stand out from.
-const ROWS_LEAST: usize = 12;
+const ROWS_LEAST: usize = 8;
 /// How much larger than any other step, and than a typical one, a break is.
 const BREAK: (f64, f64) = (5.0, 10.0);
+/// From so many rows on; fewer show less of what is usual, and a break among them is three times as large.
+const ROWS_MANY: usize = 12;
 
 pub(crate) const RULE: Rule = Rule {
     id: "suspect-values",
@@ -136,6 +139,10 @@ fn report_two_versions(
     finder: &mut Finder<'_>,
 ) {
     let Some(rows) = rows_of(values) else { return };
+    // levels and channels differ from each other, steps of time less so
+    if rows.len() < ROWS_MANY && !runs_along_time(store, array) {
+        return;
+    }
     let Some((at, step, next)) = break_of(&rows) else { return };
     let chunk = match values.grid {
         UnitGrid::Stored => array.node.metadata.grid.largest_chunk_shape(),
@@ -165,6 +172,14 @@ fn report_two_versions(
         UnitGrid::Stored => draft.chunks(vec![chunks]),
         UnitGrid::Inner => draft.inner_chunks(vec![chunks]),
     };
+}
+
+/// Returns whether the first dimension of an array is time, by its name or the unit of its coordinate.
+fn runs_along_time(store: &StoreObservation<'_>, array: &ArrayObservation<'_>) -> bool {
+    let named = array.dimension_name(0).is_some_and(|name| name.to_lowercase().contains("time"));
+    let coordinate = store.coordinate_of(array, 0);
+    let units = coordinate.and_then(|found| found.node.metadata.attributes.get("units"));
+    named || units.and_then(Json::as_str).is_some_and(|units| units.contains(" since "))
 }
 
 /// Returns what each row of chunks holds, if all of it was looked at and every row has values that are not all the same.
@@ -197,7 +212,9 @@ fn break_of(rows: &[Row]) -> Option<(usize, f64, f64)> {
     others.sort_unstable_by(f64::total_cmp);
     let (typical, next) = (others[others.len() / 2], *others.last()?);
     let step = steps[at];
-    let stands_out = step.abs() > BREAK.0 * next && step.abs() > BREAK.1 * typical && next > 0.0;
+    let factor = if rows.len() >= ROWS_MANY { 1.0 } else { 3.0 };
+    let least = factor * (BREAK.0 * next).max(BREAK.1 * typical);
+    let stands_out = step.abs() > least && next > 0.0;
     // what is new at a border moves one end of the range, another version moves both
     let moves = |of: fn(&Row) -> f64| (of(&rows[at + 1]) - of(&rows[at])) / step;
     let both = moves(|row| row.min) > 0.5 && moves(|row| row.max) > 0.5;
@@ -256,6 +273,23 @@ mod tests {
         assert!(found("{}", &rows(&|row| 9.0 * (row as f32 * 0.3).sin())).is_empty());
         assert!(found("{}", &rows(&|row| if row == 10 { 5.0 } else { 0.0 })).is_empty());
         assert!(found("{}", &rows(&|row| row as f32)).is_empty());
+    }
+
+    #[test]
+    fn few_rows_need_a_larger_break() {
+        let rows = |count: usize, step: f32| {
+            let level = |row: usize| (row * 5 % 7) as f32 / 3.0 + if row < 3 { 0.0 } else { step };
+            let row = |row: usize| (0..32).map(|at| (at as f32 * 0.9).sin() + level(row)).collect();
+            (0..count).map(row).collect::<Vec<Vec<f32>>>()
+        };
+        let time = r#"{"_ARRAY_DIMENSIONS": ["time", "x"]}"#;
+        let broken = found(time, &rows(8, 60.0));
+        assert_eq!(broken.len(), 1);
+        assert_eq!(broken[0].chunks.as_ref().unwrap()[0].first, [3, 0]);
+        assert!(found(time, &rows(8, 20.0)).is_empty());
+        assert_eq!(found("{}", &rows(12, 20.0)).len(), 1);
+        assert!(found("{}", &rows(8, 60.0)).is_empty(), "levels may differ");
+        assert!(found(time, &rows(6, 60.0)).is_empty());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use zkit_report::{Confidence, Severity};
 use super::shared::{report_blocks, report_faults};
 use crate::depth::Depth;
 use crate::finder::Finder;
-use crate::observe::StoreObservation;
+use crate::observe::{ArrayObservation, StoreObservation};
 use crate::rule::{Check, Rule};
 
 pub(crate) const RULE: Rule = Rule {
@@ -23,7 +23,8 @@ On disk: a raw chunk of another length than its elements take (seen in the listi
 sizes disagree with the object or the chunk; a zstd frame that goes on behind the end; a gzip stream whose
 last bytes say another length; a stream without its magic bytes (seen in the headers).
 
-Legitimate: bytes behind the end of a frame are ignored by readers, and some writers pad: that is a note.
+Legitimate: a gzip stream of several members ends in the length of the last; where everything is decoded, and
+decodes, it is a note. Bytes behind the end of a frame are ignored by readers, and some writers pad: that is a note.
 
 What to do: write these chunks again, or copy them again from the source.",
     check: Check::Store(check),
@@ -31,7 +32,11 @@ What to do: write these chunks again, or copy them again from the source.",
 
 fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
     let remedy = "write these chunks again, or copy them again";
-    report_faults(store, finder, ChunkFault::Truncated, ("is cut off", remedy), |_, _| {});
+    report_faults(store, finder, ChunkFault::Truncated, ("is cut off", remedy), |array, draft| {
+        if decodes_all_the_same(array) {
+            draft.severity(Severity::Info);
+        }
+    });
     report_faults(store, finder, ChunkFault::WrongSize, ("has the wrong size", remedy), |_, _| {});
     report_faults(store, finder, ChunkFault::NoFrame, ("is none of its codec", remedy), |_, _| {});
     report_blocks(store, finder, ChunkFault::Truncated, ("no whole ones", remedy));
@@ -39,6 +44,16 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
     report_faults(store, finder, ChunkFault::Trailing, padded, |_, draft| {
         draft.severity(Severity::Info);
     });
+}
+
+/// Returns whether every chunk that seems cut off was decoded and is whole: several gzip members, the last one long.
+fn decodes_all_the_same(array: &ArrayObservation<'_>) -> bool {
+    let (Some(survey), Some(values)) = (&array.survey, &array.values) else { return false };
+    let bad =
+        |position| values.corrupt.stored.contains(position) || values.unreadable.stored.contains(position);
+    let mut cut = survey.faults.iter().filter(|faulty| faulty.fault == ChunkFault::Truncated);
+    let looked_at = values.coverage.is_full() && values.coverage.chunks_seen > 0 && values.skipped.is_none();
+    looked_at && !cut.any(|faulty| faulty.chunks.iter().any(bad))
 }
 
 #[cfg(test)]

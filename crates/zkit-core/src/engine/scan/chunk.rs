@@ -163,8 +163,8 @@ impl<'a> Prepared<'a> {
             Grid::regular(metadata.shape(), &shape).ok()
         });
         let inner = inner.filter(|_| scanner.is_some());
-        let may_be_nan = scanner.as_ref().is_some_and(|scanner| scanner.kind().may_be_nan());
-        let profiles = Profiles::new(metadata.shape(), may_be_nan);
+        let may_be_void = scanner.as_ref().is_some_and(Scanner::may_be_void);
+        let profiles = Profiles::new(metadata.shape(), may_be_void);
         let unit_shape = inner.as_ref().unwrap_or(&metadata.grid).largest_chunk_shape();
         Ok(Self {
             store,
@@ -388,7 +388,7 @@ impl<'a> Prepared<'a> {
         let decoded_bytes = self.decode_pieces(chain, encoded, (codec, decoded), scanner, &mut unit)?;
         shared.meter.bytes_decoded.add(decoded_bytes as u64);
         let (statistics, rows) = unit.finish();
-        let mixed = statistics.nan > 0 && !statistics.is_all_nan();
+        let mixed = statistics.void() > 0 && !statistics.is_all_void();
         // where NaN lies differs from place to place, what else is known of the same bytes does not
         if whole && !(mixed && self.counts_rows) && thread.seen.len() < MEMORY_MOST {
             thread.seen.insert(sampled);
@@ -484,7 +484,7 @@ impl<'a> Prepared<'a> {
         found: &mut Found,
     ) {
         let shape = self.array.metadata.shape();
-        self.gather.profiles.add(place.region, statistics.nan, rows, shape, shared.profile_bytes);
+        self.gather.profiles.add(place.region, statistics.void(), rows, shape, shared.profile_bytes);
         let flags = Flags { all_fill: statistics.is_all_fill(), infinite: statistics.infinite() > 0 };
         // chunks of the same bytes have the same sample and the same sum, extremes and counts
         let digest = statistics.fingerprint(digest);

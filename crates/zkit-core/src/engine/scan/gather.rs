@@ -45,7 +45,7 @@ pub struct ArrayValues {
     pub constant: ChunkSet,
     /// Chunks that hold an infinity.
     pub infinite: ChunkSet,
-    /// NaN along dimensions, but for the last two of three and more, which are mostly places on a map; empty where there is
+    /// NaN and missing values along dimensions, but for the last two of three and more, which are mostly places on a map; empty where there is
     /// none.
     pub nan: Vec<NanProfile>,
     /// Chunks that do not decode to what metadata promises.
@@ -276,7 +276,7 @@ impl Gather {
             units.sort_unstable_by_key(|facts| facts.position);
         }
         ArrayValues {
-            nan: if stored.nan > 0 { self.profiles.finish() } else { Vec::new() },
+            nan: if stored.void() > 0 { self.profiles.finish() } else { Vec::new() },
             stored,
             fill,
             coverage,

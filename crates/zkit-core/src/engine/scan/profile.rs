@@ -1,4 +1,4 @@
-//! NaN along the leading dimensions of a whole array, put together from its chunks.
+//! NaN and missing values along the leading dimensions of a whole array, put together from its chunks.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -12,12 +12,12 @@ const LONGEST: u64 = 1 << 20;
 /// Bytes that the profiles of one run may take.
 pub(super) const PROFILE_BYTES: i64 = 64 << 20;
 
-/// NaN along one dimension, of the chunks that were looked at.
+/// NaN and missing values along one dimension, of the chunks that were looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NanProfile {
     /// The dimension.
     pub dimension: usize,
-    /// Elements that are NaN at each index along it.
+    /// Elements that are NaN or missing at each index along it.
     pub nan: Vec<u64>,
     /// Elements that were looked at.
     pub seen: Vec<u64>,
@@ -44,10 +44,10 @@ struct Counts {
 }
 
 impl Profiles {
-    pub(super) fn new(shape: &[u64], may_be_nan: bool) -> Self {
+    pub(super) fn new(shape: &[u64], may_be_void: bool) -> Self {
         // the last two of three and more are mostly places on a map, where NaN is a matter of course
         let profiled = if shape.len() > 2 { shape.len() - 2 } else { shape.len() };
-        let wanted = |d: usize, length: u64| may_be_nan && d < profiled && (1..=LONGEST).contains(&length);
+        let wanted = |d: usize, length: u64| may_be_void && d < profiled && (1..=LONGEST).contains(&length);
         let dimension = |(d, &length)| Dimension { wanted: wanted(d, length), counts: OnceLock::new() };
         Self { dimensions: shape.iter().enumerate().map(dimension).collect() }
     }

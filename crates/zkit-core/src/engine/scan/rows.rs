@@ -1,4 +1,4 @@
-//! Where in a chunk NaN lies: counts along each of its dimensions, for chunks that hold NaN and numbers.
+//! Where in a chunk NaN and missing values lie: counts along each of its dimensions, for chunks that hold them and others.
 
 use std::ops::Range;
 
@@ -57,6 +57,7 @@ impl RowCounts {
                 self.row.clear();
                 self.row.resize(inside.len(), 0);
                 scanner.add_nan(&bytes[..inside.len() * item], &mut self.row);
+                scanner.add_missing(&bytes[..inside.len() * item], &mut self.row);
                 let total: u64 = self.row.iter().map(|&count| u64::from(count)).sum();
                 for (column, count) in self.columns[inside].iter_mut().zip(&self.row) {
                     *column += count;

@@ -62,7 +62,7 @@ impl<'a> Unit<'a> {
             return;
         }
         let seen = self.statistics.elements - before.elements;
-        let nan = self.statistics.nan - before.nan;
+        let nan = self.statistics.void() - before.void();
         match self.only_nan {
             Some(only_nan) if nan == seen => self.only_nan = Some(only_nan + elements),
             Some(only_nan) if only_nan > 0 || nan > 0 => {
@@ -84,7 +84,7 @@ impl<'a> Unit<'a> {
 
     /// Returns the statistics, and the NaN counts along dimensions if the chunk holds NaN and others.
     pub(super) fn finish(self) -> (Statistics, Option<&'a RowCounts>) {
-        let mixed = self.counts_rows && self.statistics.nan > 0 && !self.statistics.is_all_nan();
+        let mixed = self.counts_rows && self.statistics.void() > 0 && !self.statistics.is_all_void();
         if mixed {
             self.rows.finish();
         }

@@ -194,6 +194,9 @@ impl Expected {
         let end = tail.len().checked_sub(crate::units::saturating_usize(self.checksum_bytes))?;
         let last = tail.get(end.checked_sub(4)?..end)?;
         let length = u64::from(u32::from_le_bytes([last[0], last[1], last[2], last[3]]));
+        if follows_another_member(&tail[..end], length, expected) {
+            return None;
+        }
         (length != expected & 0xffff_ffff).then(|| {
             let why =
                 format!("its last bytes say {length} decoded bytes, expected {expected}: the end is missing");
@@ -216,6 +219,16 @@ impl Expected {
         let expected = self.frame_bytes.filter(|&expected| expected != found)?;
         Some((ChunkFault::WrongSize, format!("its {what} says {found} decoded bytes, expected {expected}")))
     }
+}
+
+/// Returns whether the last of several gzip members may begin inside `tail`: where one begins, another one ends, in a
+/// length that leaves room for that of the last. Source: RFC 1952, section 2.2.
+fn follows_another_member(tail: &[u8], length: u64, expected: u64) -> bool {
+    // magic bytes, deflate, flags of which the upper three are reserved
+    tail.windows(8).any(|bytes| {
+        let before = u64::from(u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]));
+        bytes[4..7] == *b"\x1f\x8b\x08" && bytes[7] < 0x20 && before.saturating_add(length) <= expected
+    })
 }
 
 /// Returns whether a zstd frame is skippable, so that it says nothing of the content.
@@ -359,6 +372,13 @@ mod tests {
         whole.extend(4000u32.to_le_bytes());
         assert_eq!(fault_of(&gzip, &whole), None);
         assert_eq!(fault_of(&gzip, &whole[..8_000]), Some(ChunkFault::Truncated));
+        let member = |length: u32| {
+            let mut member = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 1, 1, 1, 1, 9, 9, 9, 9];
+            member.extend(length.to_le_bytes());
+            member
+        };
+        assert_eq!(fault_of(&gzip, &[member(1500), member(2500)].concat()), None);
+        assert_eq!(fault_of(&gzip, &[member(1500), member(2501)].concat()), Some(ChunkFault::Truncated));
         assert_eq!(
             fault_of(&gzip, b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 12\n"),
             Some(ChunkFault::Pointer)

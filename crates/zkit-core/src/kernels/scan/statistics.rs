@@ -144,6 +144,16 @@ impl Statistics {
         self.elements > 0 && self.nan == self.elements
     }
 
+    /// Returns the elements that readers see as NaN: those that are, and those that stand for missing ones.
+    pub fn void(&self) -> u64 {
+        self.nan.saturating_add(self.missing).min(self.elements)
+    }
+
+    /// Returns whether there are elements and readers see all of them as NaN.
+    pub fn is_all_void(&self) -> bool {
+        self.elements > 0 && self.void() == self.elements
+    }
+
     /// Returns whether there are elements and all of them are the fill value.
     pub fn is_all_fill(&self) -> bool {
         self.elements > 0 && self.fill == self.elements
