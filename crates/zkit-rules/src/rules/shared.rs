@@ -6,7 +6,7 @@ use zkit_core::engine::{ChunkFault, FaultyChunks, Keys};
 use zkit_core::grid::ChunkSet;
 use zkit_core::hierarchy::{Reference, References};
 use zkit_core::metadata::Json;
-use zkit_report::format;
+use zkit_report::{ChunkBox, format};
 
 use crate::boxes::Runs;
 use crate::finder::{Draft, Finder};
@@ -44,6 +44,7 @@ pub(crate) fn report_faults(
         let draft = finder.array(array.path(), message_of(array, faulty, what));
         adjust(array, with_chunks(draft, array, &Runs::of(&faulty.chunks)).remedy(remedy));
     }
+    report_repository(store, finder, fault, (what, remedy));
 }
 
 /// Returns `3 of 8 chunks are cut off; the first, `c/2/0`: 12 bytes, expected 4000`.
@@ -54,6 +55,31 @@ fn message_of(array: &ArrayObservation<'_>, faulty: &FaultyChunks, what: &str) -
     match count {
         1 => format!("chunk `{key}` {what}: {}", faulty.why),
         _ => format!("{of} {what}; the first, `{key}`: {}", faulty.why),
+    }
+}
+
+/// Reports the chunks of an Icechunk repository that are wrong in one way, one finding an array.
+fn report_repository(
+    store: &StoreObservation<'_>,
+    finder: &mut Finder<'_>,
+    fault: ChunkFault,
+    (what, remedy): (&str, &str),
+) {
+    let faulty = store.repository.iter().flat_map(|repository| &repository.faulty);
+    for ((path, _), chunks) in faulty.filter(|((_, found), _)| *found == fault) {
+        let message = match chunks.count {
+            1 => format!("`{}` {what}: {}", chunks.object, chunks.why),
+            count => format!(
+                "{} chunks {what}; the first, `{}`: {}",
+                format::count(count),
+                chunks.object,
+                chunks.why
+            ),
+        };
+        let boxes = chunks.indices.iter().take(crate::boxes::BOXES_MOST);
+        let boxes = boxes.map(|index| ChunkBox { first: index.clone(), last: index.clone() }).collect();
+        let draft = finder.array(path, message).chunks(boxes).remedy(remedy);
+        draft.evidence("chunk_count", chunks.count).evidence("object", chunks.object.clone());
     }
 }
 
