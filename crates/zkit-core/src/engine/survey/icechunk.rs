@@ -9,6 +9,7 @@ use super::faults::ChunkFault;
 use super::heads::{error_body, pointer};
 use crate::codec::{ZstdWalk, walk_zstd};
 use crate::error::{ErrorKind, Result};
+use crate::metadata::Json;
 use crate::store::{ObjectKind, Store};
 
 /// The first bytes of every metadata object: `ICE`, an ice cube, `CHUNK`.
@@ -19,6 +20,8 @@ const HEADER_BYTES: usize = 39;
 const HEAD_BYTES: u64 = 1 << 10;
 /// Larger objects are not looked into.
 const OBJECT_BYTES_MOST: u64 = 64 << 20;
+/// Larger documents of branches and tags are not read.
+const REF_BYTES_MOST: u64 = 1 << 16;
 /// Larger flatbuffers are not decoded.
 const DECODED_BYTES_MOST: usize = 256 << 20;
 /// Metadata objects that are looked into, at most.
@@ -64,7 +67,7 @@ pub struct MissingChunks {
 #[derive(Debug, Default)]
 struct Snapshots {
     paths: BTreeMap<[u8; 8], String>,
-    /// Ids of manifests, and the path of an array that names it.
+    /// Ids of manifests that snapshots of branches and tags name, and the path of an array that does.
     manifests: BTreeMap<String, String>,
 }
 
@@ -101,7 +104,7 @@ impl Repository {
     pub fn read(store: &Store) -> Result<Self> {
         let (mut keys, mut chunks) = (Vec::new(), BTreeMap::new());
         let mut repository = Self::default();
-        let mut listed = BTreeSet::new();
+        let (mut listed, mut refs) = (BTreeSet::new(), Vec::new());
         store.list("", &mut |object| match object.key.split_once('/') {
             Some(("chunks", id)) => {
                 chunks.insert(id.to_owned(), object.size);
@@ -116,6 +119,7 @@ impl Repository {
                         .get_or_insert_with(|| format!("`{}` is no file of a usual size", object.key));
                 }
             }
+            Some(("refs", name)) if name.ends_with(".json") => refs.push(object.key.to_owned()),
             _ => {}
         })?;
         keys.sort();
@@ -124,7 +128,8 @@ impl Repository {
                 Some(format!("{} metadata objects, {OBJECTS_MOST} were looked into", keys.len()));
             keys.truncate(OBJECTS_MOST);
         }
-        let snapshots = repository.look_into(store, &keys, &chunks);
+        let held = held_snapshots(store, &refs);
+        let snapshots = repository.look_into(store, (&keys, &held), &chunks);
         repository.absent_manifests = snapshots
             .manifests
             .into_iter()
@@ -134,7 +139,12 @@ impl Repository {
         Ok(repository)
     }
 
-    fn look_into(&mut self, store: &Store, keys: &[String], chunks: &BTreeMap<String, u64>) -> Snapshots {
+    fn look_into(
+        &mut self,
+        store: &Store,
+        (keys, held): (&[String], &BTreeSet<String>),
+        chunks: &BTreeMap<String, u64>,
+    ) -> Snapshots {
         let mut snapshots = Snapshots::default();
         let mut manifests = Vec::new();
         let mut text = Vec::new();
@@ -152,7 +162,7 @@ impl Repository {
             self.objects += 1;
             match decode(&text) {
                 Ok(buffer) if key.starts_with("snapshots/") => {
-                    if read_snapshot(&buffer, &mut snapshots).is_none() {
+                    if read_snapshot(&buffer, held, &mut snapshots).is_none() {
                         self.damaged.push((key.clone(), "its flatbuffer leads outside of itself".to_owned()));
                     }
                 }
@@ -233,12 +243,23 @@ impl Repository {
     }
 }
 
+/// Returns the ids of the snapshots that branches and tags lead to. Source: version 1, `refs/NAME/ref.json`. Version 2 keeps
+/// them in one object, of which nothing is read: there all manifests are taken for collected.
+fn held_snapshots(store: &Store, refs: &[String]) -> BTreeSet<String> {
+    let fetched = store.get_many(refs, REF_BYTES_MOST);
+    let documents = fetched.into_iter().filter_map(|fetched| Json::parse(&fetched.ok()??).ok());
+    documents.filter_map(|document| Some(document.get("snapshot")?.as_str()?.to_owned())).collect()
+}
+
 /// Takes in the nodes of a snapshot. Source: `snapshot.fbs`: nodes are the third field, with id, path, user data, and a
 /// union; that of arrays (its first kind) has manifests as its third field, each with an id.
-fn read_snapshot(buffer: &[u8], snapshots: &mut Snapshots) -> Option<()> {
-    for node in Table::root(buffer)?.tables(2)? {
+fn read_snapshot(buffer: &[u8], held: &BTreeSet<String>, snapshots: &mut Snapshots) -> Option<()> {
+    let root = Table::root(buffer)?;
+    // of a snapshot that nothing leads to any more, manifests may be collected before it
+    let is_held = held.contains(&base32(&root.bytes::<12>(0)?));
+    for node in root.tables(2)? {
         let path = node.text(1)?;
-        if node.field(3).and_then(|at| buffer.get(at)) == Some(&1) {
+        if is_held && node.field(3).and_then(|at| buffer.get(at)) == Some(&1) {
             let array = node.field(4)?;
             let array = Table { buffer, at: array.checked_add(word(buffer, array)?)? };
             for manifest in array.tables(2)? {
@@ -465,6 +486,10 @@ mod tests {
         for manifest in std::fs::read_dir(folder.path().join("manifests")).unwrap() {
             std::fs::remove_file(manifest.unwrap().path()).unwrap();
         }
+        let kept = folder.path().join("refs.kept");
+        std::fs::rename(folder.path().join("refs"), &kept).unwrap();
+        assert!(read(folder.path()).absent_manifests.is_empty(), "no branch leads to them");
+        std::fs::rename(&kept, folder.path().join("refs")).unwrap();
         let found = read(folder.path());
         assert!(found.damaged.is_empty() && !found.absent_manifests.is_empty(), "{found:?}");
         assert!(found.absent_manifests.values().all(|path| path.starts_with('/')), "{found:?}");
@@ -484,7 +509,7 @@ mod tests {
                     (&store, &BTreeMap::new()),
                 );
                 assert!(length > 3 || read.is_none());
-                let _ = read_snapshot(&buffer, &mut Snapshots::default());
+                let _ = read_snapshot(&buffer, &BTreeSet::new(), &mut Snapshots::default());
             }
         }
     }
