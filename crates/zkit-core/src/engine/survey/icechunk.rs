@@ -442,6 +442,7 @@ mod tests {
         let folder = copy_of_fixture();
         let found = read(folder.path());
         assert!(found.damaged.is_empty() && found.missing.is_empty(), "{found:?}");
+        assert!(found.absent_manifests.is_empty() && found.faulty.is_empty(), "{found:?}");
         assert!(found.objects > 0 && found.native_chunks > 0, "{found:?}");
     }
 
