@@ -90,6 +90,10 @@ pub(crate) fn observe<'a>(
     if hierarchy.kind == StoreKind::Icechunk && run.depth >= Depth::Listing {
         observed.repository = Some(Repository::read(&Store::open(url, &run.options)?)?);
     }
+    if hierarchy.kind == StoreKind::KerchunkParquet && run.depth >= Depth::Listing {
+        let store = Store::open(url, &run.options)?;
+        observed.repository = Some(Repository::read_parquet_references(&store)?);
+    }
     if hierarchy.kind == StoreKind::N5 {
         let closeness = match run.depth {
             Depth::Metadata => None,

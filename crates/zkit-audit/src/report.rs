@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use zkit_core::grid::unravel;
+use zkit_core::hierarchy::StoreKind;
 use zkit_report::{ChunkGrid, Finding, FindingCounts, GridMap, Occupancy, Report, RuleInfo, Severity};
 use zkit_rules::observe::{ArrayObservation, StoreObservation};
 use zkit_rules::policy::{FailOn, Policy};
@@ -44,15 +45,17 @@ pub(crate) fn add_store(
     findings: Vec<Finding>,
     complete: bool,
 ) {
+    let (reached, unread) = reach(store.hierarchy.kind);
+    let depth = summary.depth.min(reached);
     report.stores.push(zkit_report::StoreSummary {
         url: summary.url.clone(),
         kind: summary.kind.name().to_owned(),
         arrays: summary.arrays.len() as u64,
         bytes_stored: summary.bytes_stored,
         bytes_decoded: Some(summary.bytes_decoded),
-        depth: summary.depth.name(),
+        depth: depth.name(),
         complete,
-        not_seen: not_seen(summary.depth).iter().map(|what| (*what).to_owned()).collect(),
+        not_seen: not_seen(depth).iter().chain(unread).map(|what| (*what).to_owned()).collect(),
     });
     report.complete &= complete;
     add_maps(report, store, &findings);
@@ -64,6 +67,25 @@ pub(crate) fn finish(report: &mut Report, of_cache: Vec<Finding>) {
     report.findings.extend(of_cache);
     report.findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     report.summary = FindingCounts::of(&report.findings);
+}
+
+/// Returns how closely a kind of store can be looked at, and what is not looked at whatever the depth.
+const fn reach(kind: StoreKind) -> (Depth, &'static [&'static str]) {
+    match kind {
+        StoreKind::Icechunk => (
+            Depth::Listing,
+            &["arrays of Icechunk: only whether their objects are there and as long as manifests say"],
+        ),
+        StoreKind::KerchunkJson => {
+            (Depth::Listing, &["chunks that references point to: only whether references name them"])
+        }
+        StoreKind::KerchunkParquet => (
+            Depth::Listing,
+            &["arrays of references in parquet: only whether the files of references are there and whole"],
+        ),
+        StoreKind::N5 => (Depth::Headers, &["datasets of N5: only the headers of their blocks"]),
+        _ => (Depth::Full, &[]),
+    }
 }
 
 /// Returns what a depth cannot see.
@@ -118,4 +140,20 @@ fn map_of(array: &ArrayObservation<'_>) -> Option<GridMap> {
     let mut map = GridMap::of_grid(counts, array.node.metadata.dimension_names.as_deref())?;
     stored.iter().for_each(|position| map.mark_chunk(&unravel(position, counts)));
     Some(map)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_whose_chunks_are_not_decoded_say_so_at_every_depth() {
+        for kind in [StoreKind::Icechunk, StoreKind::KerchunkJson, StoreKind::KerchunkParquet, StoreKind::N5]
+        {
+            let (reached, unread) = reach(kind);
+            assert!(reached < Depth::Sample && !unread.is_empty(), "{kind:?}");
+            assert!(not_seen(Depth::Full.min(reached)).contains(&"values"), "{kind:?}");
+        }
+        assert_eq!(reach(StoreKind::Zarr), (Depth::Full, &[][..]));
+    }
 }

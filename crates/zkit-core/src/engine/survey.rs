@@ -9,6 +9,7 @@ mod icechunk;
 mod listing;
 mod n5;
 mod names;
+mod parquet;
 mod references;
 
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! `corrupt-manifest`: a metadata object of a repository is damaged.
+//! `corrupt-manifest`: a metadata object of a repository, or a file of references, is damaged.
 
 use zkit_report::{Confidence, Severity};
 
@@ -12,13 +12,14 @@ pub(crate) const RULE: Rule = Rule {
     severity: Severity::Error,
     confidence: Confidence::High,
     depth: Depth::Headers,
-    summary: "a metadata object of a repository is damaged",
+    summary: "a metadata object of a repository, or a file of references, is damaged",
     explanation: "\
 A snapshot, manifest or transaction of an Icechunk repository is cut off or is none: all arrays whose chunks
 it names are lost with it.
 
 On disk: an object that does not begin with the magic bytes of Icechunk, whose zstd frame goes on behind the
-end, or whose flatbuffer leads outside of itself.
+end, or whose flatbuffer leads outside of itself. Of references in parquet, a file that does not begin and end with
+PAR1.
 
 Legitimate: none.
 

@@ -1,4 +1,4 @@
-//! `missing-object`: a repository names chunk objects that are gone.
+//! `missing-object`: objects that a repository or a set of references names are gone.
 
 use zkit_report::{ChunkBox, format};
 use zkit_report::{Confidence, Severity};
@@ -13,12 +13,13 @@ pub(crate) const RULE: Rule = Rule {
     severity: Severity::Error,
     confidence: Confidence::High,
     depth: Depth::Listing,
-    summary: "a repository names chunk objects that are gone",
+    summary: "objects that a repository or a set of references names are gone",
     explanation: "\
 The manifests of an Icechunk repository name the objects of all chunks. One that they name is not there: a
 lifecycle rule that was too eager, a copy that was cut. Readers fail on it.
 
-On disk: chunks/ lacks an object whose id stands in a manifest of a node that a snapshot holds.
+On disk: chunks/ lacks an object whose id stands in a manifest of a node that a snapshot holds; manifests/ lacks
+one that a snapshot names; of references in parquet, a file that the grid and record_size promise.
 
 Legitimate: objects of expired snapshots are collected together with their manifests.
 
@@ -44,6 +45,12 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
             .evidence("count", missing.count)
             .remedy("restore the objects from a copy, or write these chunks again");
     }
+    for (key, path) in &repository.absent_manifests {
+        finder
+            .array(path, format!("`{key}`, which names the places of its chunks, is gone"))
+            .evidence("object", key.clone())
+            .remedy("restore the object from a copy: all chunks that it names are lost without it");
+    }
 }
 
 #[cfg(test)]
@@ -54,7 +61,12 @@ mod tests {
 
     #[test]
     fn chunks_that_are_gone_are_named_at_their_array() {
-        let missing = MissingChunks { count: 1, indices: vec![vec![2, 0]], object: "chunks/X".to_owned() };
+        let missing = MissingChunks {
+            count: 1,
+            indices: vec![vec![2, 0]],
+            object: "chunks/X".to_owned(),
+            ..MissingChunks::default()
+        };
         let repository =
             Repository { missing: [("/air".to_owned(), missing)].into(), ..Repository::default() };
         let found = TestStore::new().repository_findings("missing-object", repository);
@@ -63,5 +75,14 @@ mod tests {
             (found[0].array.as_deref(), &found[0].chunks.as_ref().unwrap()[0].first[..]),
             (Some("/air"), &[2, 0][..])
         );
+    }
+
+    #[test]
+    fn manifests_that_are_gone_are_named_at_their_array() {
+        let absent_manifests = [("manifests/X".to_owned(), "/air".to_owned())].into();
+        let found = TestStore::new()
+            .repository_findings("missing-object", Repository { absent_manifests, ..Repository::default() });
+        assert_eq!((found.len(), found[0].array.as_deref()), (1, Some("/air")));
+        assert!(found[0].message.contains("`manifests/X`"), "{}", found[0].message);
     }
 }

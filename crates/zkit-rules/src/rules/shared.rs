@@ -44,6 +44,7 @@ pub(crate) fn report_faults(
         let draft = finder.array(array.path(), message_of(array, faulty, what));
         adjust(array, with_chunks(draft, array, &Runs::of(&faulty.chunks)).remedy(remedy));
     }
+    report_repository(store, finder, fault, (what, remedy));
 }
 
 /// Returns `3 of 8 chunks are cut off; the first, `c/2/0`: 12 bytes, expected 4000`.
@@ -88,6 +89,31 @@ fn of_several(what: &str) -> String {
         other => other.strip_suffix('s').unwrap_or(other),
     };
     format!("{verb} {rest}").trim_end().to_owned()
+}
+
+/// Reports the chunks of an Icechunk repository that are wrong in one way, one finding an array.
+fn report_repository(
+    store: &StoreObservation<'_>,
+    finder: &mut Finder<'_>,
+    fault: ChunkFault,
+    (what, remedy): (&str, &str),
+) {
+    let faulty = store.repository.iter().flat_map(|repository| &repository.faulty);
+    for ((path, _), chunks) in faulty.filter(|((_, found), _)| *found == fault) {
+        let message = match chunks.count {
+            1 => format!("`{}` {what}: {}", chunks.object, chunks.why),
+            count => format!(
+                "{} chunks {what}; the first, `{}`: {}",
+                format::count(count),
+                chunks.object,
+                chunks.why
+            ),
+        };
+        let boxes = chunks.indices.iter().take(crate::boxes::BOXES_MOST);
+        let boxes = boxes.map(|index| ChunkBox { first: index.clone(), last: index.clone() }).collect();
+        let draft = finder.array(path, message).chunks(boxes).remedy(remedy);
+        draft.evidence("chunk_count", chunks.count).evidence("object", chunks.object.clone());
+    }
 }
 
 /// Returns the key of a stored chunk, relative to its array.

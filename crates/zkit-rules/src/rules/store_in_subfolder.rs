@@ -1,10 +1,8 @@
 //! `store-in-subfolder`: the store does not lie at the root of its zip file.
 
-use zkit_core::engine::Keys;
 use zkit_core::store::Store;
 use zkit_report::{Confidence, Severity};
 
-use super::shared::report_keys;
 use crate::depth::Depth;
 use crate::finder::Finder;
 use crate::observe::StoreObservation;
@@ -28,9 +26,6 @@ What to do: zip it again from inside: cd STORE.zarr && zip -0 -r ../STORE.zarr.z
     check: Check::Store(check),
 };
 
-/// Names that a finding holds.
-const EXAMPLES_MOST: usize = 3;
-
 fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
     let Some(Store::Zip(zip)) = &store.hierarchy.store else { return };
     // an archive of one folder is how people zip; only what came along by accident makes it one
@@ -45,15 +40,6 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
             .evidence("folder", zip.prefix())
             .remedy("zip it again from inside: cd STORE.zarr && zip -0 -r ../STORE.zarr.zip .");
     }
-    let names = zip.unsafe_names();
-    let keys =
-        Keys { count: names.len() as u64, examples: names.iter().take(EXAMPLES_MOST).cloned().collect() };
-    report_keys(
-        finder,
-        None,
-        &keys,
-        ("members would be unpacked outside of their folder", "do not unpack the zip file"),
-    );
 }
 
 #[cfg(test)]

@@ -58,6 +58,7 @@ fn decodes_all_the_same(array: &ArrayObservation<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use zkit_core::engine::{ChunkFault, MissingChunks, Repository};
     use zkit_report::Severity;
 
     use crate::testing::{TestStore, v2_array};
@@ -79,5 +80,20 @@ mod tests {
         let metadata = v2_array(&[8], &[2]).replace("\"compressor\":null", "\"compressor\":{\"id\":\"lz4\"}");
         let store = TestStore::new().array("a", &metadata).file("a/0", &[9, 0, 0, 0, 1, 2]);
         assert!(store.findings("truncated-chunk")[0].message.contains("9 decoded bytes, expected 8"));
+    }
+
+    #[test]
+    fn objects_of_a_repository_that_are_too_short_are_named_at_their_array() {
+        let chunks = MissingChunks {
+            count: 1,
+            indices: vec![vec![2]],
+            object: "chunks/X".to_owned(),
+            why: "3 bytes, its manifest says 4".to_owned(),
+        };
+        let faulty = [(("/air".to_owned(), ChunkFault::Truncated), chunks)].into();
+        let found = TestStore::new()
+            .repository_findings("truncated-chunk", Repository { faulty, ..Repository::default() });
+        assert_eq!((found.len(), found[0].array.as_deref()), (1, Some("/air")));
+        assert_eq!(found[0].chunks.as_ref().unwrap()[0].first, [2]);
     }
 }

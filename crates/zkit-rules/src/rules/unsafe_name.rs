@@ -1,9 +1,11 @@
 //! `unsafe-name`: the name of a node or key leads out of the store, or cannot be a file everywhere.
 
 use std::collections::HashMap;
+use zkit_core::engine::Keys;
+use zkit_core::store::Store;
 use zkit_report::{Confidence, Severity};
 
-use super::shared::report_defects;
+use super::shared::{report_defects, report_keys};
 use crate::depth::Depth;
 use crate::finder::Finder;
 use crate::observe::{ArrayObservation, StoreObservation};
@@ -21,7 +23,8 @@ joins it to a path reads or writes elsewhere, and a copy on another file system 
 holds characters that nobody sees or that turn the text around them, or is that of a device on Windows: it is
 not what it looks like, or cannot be a file there.
 
-On disk: such keys in .zmetadata or in zarr.json's consolidated metadata, or such directories.
+On disk: such keys in .zmetadata or in zarr.json's consolidated metadata, such directories, or such
+names of members of a zip file.
 
 Legitimate: blanks, dots inside names and letters of any script are fine.
 
@@ -29,8 +32,20 @@ What to do: rename the node, and consolidate again. Do not copy the store with t
     check: Check::Store(check),
 };
 
+/// Names that a finding holds.
+const EXAMPLES_MOST: usize = 3;
+
 fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
     report_defects(store, finder, "unsafe-name", "rename the node, then consolidate the metadata again");
+    if let Some(Store::Zip(zip)) = &store.hierarchy.store {
+        let names = zip.unsafe_names();
+        let examples = names.iter().take(EXAMPLES_MOST).cloned().collect();
+        let told = (
+            "members of the zip file would be unpacked outside of their folder",
+            "do not unpack the zip file; zip the store again without them",
+        );
+        report_keys(finder, None, &Keys { count: names.len() as u64, examples }, told);
+    }
     let mut folded: HashMap<String, &str> = HashMap::new();
     let groups = store.hierarchy.groups.iter().map(|group| group.path.as_str());
     for path in store.arrays.iter().map(ArrayObservation::path).chain(groups) {
@@ -88,7 +103,18 @@ fn is_reserved(name: &str) -> bool {
 mod tests {
     use zkit_report::Severity;
 
-    use crate::testing::{TestStore, v2_array};
+    use crate::testing::{TestStore, v2_array, zip_of};
+
+    #[test]
+    fn members_of_a_zip_file_that_lead_out_are_found() {
+        let group: &[u8] = br#"{"zarr_format":2}"#;
+        let bytes = zip_of(&[(".zgroup", group), ("../../x", b"x"), ("/abs/x", b"x"), ("a/0", b"x")]);
+        let store = TestStore::bare().file("a.zip", &bytes);
+        let found = store.zip_findings("unsafe-name");
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].severity, &found[0].evidence["count"]), (Severity::Error, &2.into()));
+        assert!(store.zip_findings("store-in-subfolder").is_empty());
+    }
 
     #[test]
     fn a_name_that_leads_out_is_found_in_consolidated_metadata() {

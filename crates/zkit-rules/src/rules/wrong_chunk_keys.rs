@@ -16,7 +16,7 @@ pub(crate) const RULE: Rule = Rule {
     summary: "chunks lie under keys that the metadata does not promise",
     explanation: "\
 The metadata says how chunk indices become keys, and the chunks lie under others: dots for slashes, a level
-`c/` that an uploader flattened away. Readers look under the promised keys, find nothing, and return fill
+`c/` that an uploader flattened away or wrote twice, backslashes of Windows. Readers look under the promised keys, find nothing, and return fill
 values.
 
 On disk: `0.0` where `0/0` or `c/0/0` is promised, and the other way round.
@@ -45,7 +45,7 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
         }
         let mut expected = String::new();
         metadata.chunk_keys.push_key(&vec![0; metadata.grid.rank()], &mut expected);
-        let used = listing.misplaced_as.as_ref().map_or("another", in_words);
+        let used = listing.misplaced_as.as_ref().map_or("no encoding", in_words);
         let severity = if listing.stored.is_empty() { Severity::Error } else { Severity::Warning };
         finder
             .array(
@@ -90,6 +90,9 @@ mod tests {
         assert!(
             store.findings("metadata-only-array").is_empty() && store.findings("foreign-file").is_empty()
         );
+        let odd = TestStore::new().array("a", &slashes).file("a/0\\1", &[0; 16]).file("a/c/c/0/1", &[0; 16]);
+        let found = odd.findings("wrong-chunk-keys");
+        assert_eq!((found.len(), &found[0].evidence["count"]), (1, &2.into()));
         assert_eq!(store.file("a/0/0", &[0; 16]).findings("wrong-chunk-keys")[0].severity, Severity::Warning);
     }
 }

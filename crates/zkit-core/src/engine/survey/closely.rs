@@ -271,7 +271,9 @@ fn look_at_index(shard: &ShardCodec, expected: &Expected, bytes: &[u8], size: u6
     };
     match shard.read_index(&mut Scratch::new(), index, size) {
         Ok(index) => {
-            overlap(&index).map_or(Shown::Shard(index), |why| Shown::Faulty((ChunkFault::ShardIndex, why)))
+            let why = too_short(&index, shard).or_else(|| overlap(&index));
+            let fault = |why| foreign.unwrap_or((ChunkFault::ShardIndex, why));
+            why.map_or(Shown::Shard(index), |why| Shown::Faulty(fault(why)))
         }
         Err(error) => Shown::Faulty(foreign.unwrap_or_else(|| {
             let zeros = index.iter().all(|&byte| byte == 0);
@@ -279,6 +281,20 @@ fn look_at_index(shard: &ShardCodec, expected: &Expected, bytes: &[u8], size: u6
             (ChunkFault::ShardIndex, format!("{what}{error}"))
         })),
     }
+}
+
+/// Returns which inner chunk is said to have fewer bytes than any has: none at all, or less than it takes where that is
+/// always the same.
+fn too_short(index: &ShardIndex, shard: &ShardCodec) -> Option<String> {
+    let inner = shard.inner();
+    if inner.decoded_bytes() == Some(0) {
+        return None;
+    }
+    let least = inner.encoded_bytes().map_or(1, |bytes| bytes as u64).max(1);
+    let mut short = index.0.iter().enumerate().filter_map(|(at, place)| Some((at, place.as_ref()?)));
+    short.find(|(_, place)| place.length < least).map(|(at, place)| {
+        format!("inner chunk {at} is said to have {} bytes, expected {least} at least", place.length)
+    })
 }
 
 /// Returns which inner chunks of a shard share bytes. Writers that deduplicate give equal ones the very same place, which

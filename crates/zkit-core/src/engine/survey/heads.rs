@@ -92,7 +92,8 @@ impl Expected {
         let found = self.judge_frame(bytes, size);
         let consistent = match &found {
             None => self.says_something() || self.stored_bytes == Some(size),
-            Some((fault, _)) => *fault == ChunkFault::Trailing,
+            // what is longer than any chunk of the array is none
+            Some((fault, _)) => *fault == ChunkFault::Trailing && self.stored_bytes.is_none(),
         };
         match error_body(bytes, size) {
             Some(body) if !consistent => Some((ChunkFault::ErrorBody, body)),
@@ -281,20 +282,35 @@ pub(super) fn pointer(bytes: &[u8], size: u64) -> Option<String> {
     if bytes.starts_with(b"/annex/objects/") {
         return Some("a git-annex pointer".to_owned());
     }
+    if is_annex_link(bytes) {
+        return Some("the text of a git-annex link, which was checked out as a file".to_owned());
+    }
     (bytes.starts_with(b"outs:\n") && line(b"- md5:").is_some()).then(|| "a DVC sidecar".to_owned())
+}
+
+/// Returns whether these bytes are the target of a git-annex link, as git writes it where links are off
+/// (`core.symlinks=false`): `../../.git/annex/objects/..`.
+fn is_annex_link(bytes: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(bytes) else { return false };
+    let text = text.trim_end().trim_start_matches("../").trim_start_matches("./");
+    !text.contains('\n') && text.starts_with(".git/annex/objects/")
 }
 
 /// Returns the first words of a body that a server sends instead of data, if these bytes are one.
 pub(super) fn error_body(bytes: &[u8], size: u64) -> Option<String> {
-    const STARTS: [&str; 9] =
-        ["<?xml", "<error", "<!doctype", "<html", "{\"error", "{\"code", "{\"message", "{\"fault", "http/1."];
+    const STARTS: [&str; 5] = ["<?xml", "<error", "<!doctype", "<html", "http/1."];
+    // the first member of an object, however it is laid out
+    const MEMBERS: [&str; 4] = ["\"error", "\"code", "\"message", "\"fault"];
     if size > ERROR_BODY_MOST {
         return None;
     }
     let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes).trim_ascii_start();
-    let begins =
-        |start: &str| text.get(..start.len()).is_some_and(|text| text.eq_ignore_ascii_case(start.as_bytes()));
-    if !STARTS.iter().any(|start| begins(start)) {
+    let begins = |text: &[u8], start: &str| {
+        text.get(..start.len()).is_some_and(|text| text.eq_ignore_ascii_case(start.as_bytes()))
+    };
+    let member = text.strip_prefix(b"{").map(<[u8]>::trim_ascii_start);
+    let object = member.is_some_and(|member| MEMBERS.iter().any(|start| begins(member, start)));
+    if !object && !STARTS.iter().any(|start| begins(text, start)) {
         return None;
     }
     let text = String::from_utf8_lossy(text);
@@ -337,8 +353,28 @@ mod tests {
         assert_eq!(fault_of(&raw, &[0; 4001]), Some(ChunkFault::Trailing));
         let mut xml = b"<?xml version=\"1.0\"?><Error><Code>NoSuchKey</Code></Error>".to_vec();
         assert_eq!(fault_of(&raw, &xml), Some(ChunkFault::ErrorBody));
+        xml.resize(4001, b' ');
+        assert_eq!(fault_of(&raw, &xml), Some(ChunkFault::ErrorBody), "longer than a chunk");
         xml.resize(4000, b' ');
         assert_eq!(fault_of(&raw, &xml), None, "of the right length it may be data");
+    }
+
+    #[test]
+    fn bodies_are_known_however_they_are_laid_out() {
+        for body in ["{\n  \"error\": {\n    \"code\": 403", "{ \"message\": \"gone\"}", "\n<HTML>"] {
+            assert!(error_body(body.as_bytes(), body.len() as u64).is_some(), "{body}");
+        }
+        for data in ["{\n  \"zarr_format\": 3}", "{", "error"] {
+            assert_eq!(error_body(data.as_bytes(), data.len() as u64), None, "{data}");
+        }
+    }
+
+    #[test]
+    fn links_of_git_annex_that_became_files_are_pointers() {
+        let zlib = expected(r#"{"id":"zlib","level":1}"#);
+        let link = b"../../.git/annex/objects/5g/0q/SHA256E-s100--ab/SHA256E-s100--ab";
+        assert_eq!(fault_of(&zlib, link), Some(ChunkFault::Pointer));
+        assert_eq!(fault_of(&zlib, b"x/.git/annex/objects/5g"), Some(ChunkFault::NoFrame));
     }
 
     #[test]

@@ -5,24 +5,31 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::faults::ChunkFault;
+use super::heads::{error_body, pointer};
 use crate::codec::{ZstdWalk, walk_zstd};
 use crate::error::{ErrorKind, Result};
+use crate::metadata::Json;
 use crate::store::{ObjectKind, Store};
 
 /// The first bytes of every metadata object: `ICE`, an ice cube, `CHUNK`.
 const MAGIC: [u8; 12] = [b'I', b'C', b'E', 0xf0, 0x9f, 0xa7, 0x8a, b'C', b'H', b'U', b'N', b'K'];
 /// Magic, the writer's name in 24 bytes, and one byte each for version, type and compression.
 const HEADER_BYTES: usize = 39;
+/// Bytes read of a chunk that has another length than its manifest says.
+const HEAD_BYTES: u64 = 1 << 10;
 /// Larger objects are not looked into.
 const OBJECT_BYTES_MOST: u64 = 64 << 20;
+/// Larger documents of branches and tags are not read.
+const REF_BYTES_MOST: u64 = 1 << 16;
 /// Larger flatbuffers are not decoded.
 const DECODED_BYTES_MOST: usize = 256 << 20;
 /// Metadata objects that are looked into, at most.
 const OBJECTS_MOST: usize = 10_000;
-/// Missing chunks that are named, each array.
+/// Chunks that are named, each array.
 const NAMED_MOST: usize = 1_000;
 
-/// What was seen of an Icechunk repository.
+/// What was seen of an Icechunk repository, or of a set of references in parquet.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Repository {
     /// Metadata objects that were looked into.
@@ -31,6 +38,10 @@ pub struct Repository {
     pub damaged: Vec<(String, String)>,
     /// Arrays with chunks that manifests name and that are gone, by path.
     pub missing: BTreeMap<String, MissingChunks>,
+    /// Chunks that are there and are not what manifests say: empty, of another length, or other bytes; by path and fault.
+    pub faulty: BTreeMap<(String, ChunkFault), MissingChunks>,
+    /// Manifests that snapshots name, or files of references, that are gone: key, and the path of an array that needs it.
+    pub absent_manifests: BTreeMap<String, String>,
     /// Chunks that lie in files outside of the repository.
     pub virtual_chunks: u64,
     /// Chunks that lie in the repository.
@@ -39,7 +50,7 @@ pub struct Repository {
     pub unread: Option<String>,
 }
 
-/// Chunks of one array that are gone.
+/// Chunks of one array that are gone, or are not what manifests say.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MissingChunks {
     /// How many.
@@ -48,6 +59,42 @@ pub struct MissingChunks {
     pub indices: Vec<Vec<u64>>,
     /// The object of the first one.
     pub object: String,
+    /// What was found and expected of the first one; empty where it is gone.
+    pub why: String,
+}
+
+/// What snapshots say of nodes.
+#[derive(Debug, Default)]
+struct Snapshots {
+    paths: BTreeMap<[u8; 8], String>,
+    /// Ids of manifests that snapshots of branches and tags name, and the path of an array that does.
+    manifests: BTreeMap<String, String>,
+}
+
+/// One chunk that a manifest names.
+struct Named {
+    object: String,
+    index: Vec<u64>,
+    /// Where it ends in its object.
+    end: u64,
+    /// Whether it is all of its object.
+    whole: bool,
+}
+
+impl MissingChunks {
+    fn add(&mut self, chunk: Named, why: impl FnOnce() -> String) {
+        if self.indices.contains(&chunk.index) {
+            return;
+        }
+        self.count += 1;
+        if self.object.is_empty() {
+            self.object = chunk.object;
+            self.why = why();
+        }
+        if self.indices.len() < NAMED_MOST {
+            self.indices.push(chunk.index);
+        }
+    }
 }
 
 impl Repository {
@@ -55,13 +102,15 @@ impl Repository {
     ///
     /// One listing, and one read of each snapshot and manifest. Errors: those of the listing.
     pub fn read(store: &Store) -> Result<Self> {
-        let (mut keys, mut chunks) = (Vec::new(), BTreeSet::new());
+        let (mut keys, mut chunks) = (Vec::new(), BTreeMap::new());
         let mut repository = Self::default();
+        let (mut listed, mut refs) = (BTreeSet::new(), Vec::new());
         store.list("", &mut |object| match object.key.split_once('/') {
             Some(("chunks", id)) => {
-                chunks.insert(id.to_owned());
+                chunks.insert(id.to_owned(), object.size);
             }
             Some(("snapshots" | "manifests" | "transactions", _)) => {
+                listed.insert(object.key.to_owned());
                 if object.kind == ObjectKind::Regular && object.size <= OBJECT_BYTES_MOST {
                     keys.push(object.key.to_owned());
                 } else {
@@ -70,6 +119,7 @@ impl Repository {
                         .get_or_insert_with(|| format!("`{}` is no file of a usual size", object.key));
                 }
             }
+            Some(("refs", name)) if name.ends_with(".json") => refs.push(object.key.to_owned()),
             _ => {}
         })?;
         keys.sort();
@@ -78,12 +128,24 @@ impl Repository {
                 Some(format!("{} metadata objects, {OBJECTS_MOST} were looked into", keys.len()));
             keys.truncate(OBJECTS_MOST);
         }
-        repository.look_into(store, &keys, &chunks);
+        let held = held_snapshots(store, &refs);
+        let snapshots = repository.look_into(store, (&keys, &held), &chunks);
+        repository.absent_manifests = snapshots
+            .manifests
+            .into_iter()
+            .map(|(id, path)| (format!("manifests/{id}"), path))
+            .filter(|(key, _)| !listed.contains(key))
+            .collect();
         Ok(repository)
     }
 
-    fn look_into(&mut self, store: &Store, keys: &[String], chunks: &BTreeSet<String>) {
-        let mut paths = BTreeMap::new();
+    fn look_into(
+        &mut self,
+        store: &Store,
+        (keys, held): (&[String], &BTreeSet<String>),
+        chunks: &BTreeMap<String, u64>,
+    ) -> Snapshots {
+        let mut snapshots = Snapshots::default();
         let mut manifests = Vec::new();
         let mut text = Vec::new();
         for key in keys {
@@ -91,7 +153,7 @@ impl Repository {
                 Ok(true) => {}
                 // gone since the listing
                 Ok(false) => continue,
-                Err(error) if error.kind() == ErrorKind::Cancelled => return,
+                Err(error) if error.kind() == ErrorKind::Cancelled => return Snapshots::default(),
                 Err(error) => {
                     self.unread.get_or_insert_with(|| error.one_line());
                     continue;
@@ -100,7 +162,7 @@ impl Repository {
             self.objects += 1;
             match decode(&text) {
                 Ok(buffer) if key.starts_with("snapshots/") => {
-                    if read_snapshot(&buffer, &mut paths).is_none() {
+                    if read_snapshot(&buffer, held, &mut snapshots).is_none() {
                         self.damaged.push((key.clone(), "its flatbuffer leads outside of itself".to_owned()));
                     }
                 }
@@ -110,11 +172,12 @@ impl Repository {
             }
         }
         for (key, buffer) in manifests {
-            if self.read_manifest(&buffer, &paths, chunks).is_none() {
+            if self.read_manifest(&buffer, &snapshots.paths, (store, chunks)).is_none() {
                 self.damaged.push((key.clone(), "its flatbuffer leads outside of itself".to_owned()));
             }
         }
         self.damaged.sort();
+        snapshots
     }
 
     /// Looks for the chunks that a manifest names. Source: `manifest.fbs`: arrays with a node's id and references, each with
@@ -123,43 +186,87 @@ impl Repository {
         &mut self,
         buffer: &[u8],
         paths: &BTreeMap<[u8; 8], String>,
-        chunks: &BTreeSet<String>,
+        (store, chunks): (&Store, &BTreeMap<String, u64>),
     ) -> Option<()> {
         let root = Table::root(buffer)?;
         for array in root.tables(1)? {
             let node = array.bytes::<8>(0)?;
-            let path = paths.get(&node).cloned();
+            let path = paths.get(&node);
             for reference in array.tables(1)? {
+                // each chunk has an index, and a place: bytes in the manifest, an object, or a file elsewhere
+                let index = reference.numbers(0)?;
                 let Some(id) = reference.bytes::<12>(4) else {
+                    reference.field(1).or_else(|| reference.field(5))?;
                     self.virtual_chunks += u64::from(reference.field(5).is_some());
                     continue;
                 };
                 self.native_chunks += 1;
-                let id = base32(&id);
                 // nodes that no snapshot holds any more are waiting to be collected
-                let Some(path) = path.as_ref().filter(|_| !chunks.contains(&id)) else { continue };
-                let missing = self.missing.entry(path.clone()).or_default();
-                let index = reference.numbers(0).unwrap_or_default();
-                if missing.indices.contains(&index) {
-                    continue;
-                }
-                missing.count += 1;
-                if missing.object.is_empty() {
-                    missing.object = format!("chunks/{id}");
-                }
-                if missing.indices.len() < NAMED_MOST {
-                    missing.indices.push(index);
+                let Some(path) = path else { continue };
+                let id = base32(&id);
+                let (offset, length) = (reference.long(2), reference.long(3));
+                let end = offset.saturating_add(length);
+                let object = format!("chunks/{id}");
+                let chunk = Named { object, index, end, whole: offset == 0 };
+                match chunks.get(&id) {
+                    Some(&size) => self.look_at_chunk(store, path, chunk, size),
+                    None => self.missing.entry(path.clone()).or_default().add(chunk, String::new),
                 }
             }
         }
         Some(())
     }
+
+    /// Compares the size of a chunk's object with what a manifest says; what has another one is looked into.
+    fn look_at_chunk(&mut self, store: &Store, path: &str, chunk: Named, size: u64) {
+        let (end, whole) = (chunk.end, chunk.whole);
+        if size == end || (size > end && !whole) {
+            return;
+        }
+        let mut head = Vec::new();
+        if size > 0 {
+            // what cannot be read is told by its size
+            let _ = store.get_range(&chunk.object, 0, HEAD_BYTES, &mut head);
+        }
+        let (fault, why) = if size == 0 {
+            (ChunkFault::Empty, format!("no bytes, its manifest says {end}"))
+        } else if let Some(pointer) = pointer(&head, size) {
+            (ChunkFault::Pointer, pointer)
+        } else if let Some(body) = error_body(&head, size) {
+            (ChunkFault::ErrorBody, body)
+        } else if size < end {
+            (ChunkFault::Truncated, format!("{size} bytes, its manifest says {end}"))
+        } else {
+            (ChunkFault::WrongSize, format!("{size} bytes, its manifest says {end}"))
+        };
+        self.faulty.entry((path.to_owned(), fault)).or_default().add(chunk, || why);
+    }
 }
 
-/// Takes in the paths of a snapshot's nodes. Source: `snapshot.fbs`: nodes are the third field, with id and path.
-fn read_snapshot(buffer: &[u8], paths: &mut BTreeMap<[u8; 8], String>) -> Option<()> {
-    for node in Table::root(buffer)?.tables(2)? {
-        paths.insert(node.bytes::<8>(0)?, node.text(1)?);
+/// Returns the ids of the snapshots that branches and tags lead to. Source: version 1, `refs/NAME/ref.json`. Version 2 keeps
+/// them in one object, of which nothing is read: there all manifests are taken for collected.
+fn held_snapshots(store: &Store, refs: &[String]) -> BTreeSet<String> {
+    let fetched = store.get_many(refs, REF_BYTES_MOST);
+    let documents = fetched.into_iter().filter_map(|fetched| Json::parse(&fetched.ok()??).ok());
+    documents.filter_map(|document| Some(document.get("snapshot")?.as_str()?.to_owned())).collect()
+}
+
+/// Takes in the nodes of a snapshot. Source: `snapshot.fbs`: nodes are the third field, with id, path, user data, and a
+/// union; that of arrays (its first kind) has manifests as its third field, each with an id.
+fn read_snapshot(buffer: &[u8], held: &BTreeSet<String>, snapshots: &mut Snapshots) -> Option<()> {
+    let root = Table::root(buffer)?;
+    // of a snapshot that nothing leads to any more, manifests may be collected before it
+    let is_held = held.contains(&base32(&root.bytes::<12>(0)?));
+    for node in root.tables(2)? {
+        let path = node.text(1)?;
+        if is_held && node.field(3).and_then(|at| buffer.get(at)) == Some(&1) {
+            let array = node.field(4)?;
+            let array = Table { buffer, at: array.checked_add(word(buffer, array)?)? };
+            for manifest in array.tables(2)? {
+                snapshots.manifests.entry(base32(&manifest.bytes::<12>(0)?)).or_insert_with(|| path.clone());
+            }
+        }
+        snapshots.paths.insert(node.bytes::<8>(0)?, path);
     }
     Some(())
 }
@@ -255,6 +362,11 @@ impl<'a> Table<'a> {
         array(self.buffer, self.field(slot)?)
     }
 
+    /// Returns a number; 0 where it is left out.
+    fn long(&self, slot: usize) -> u64 {
+        self.bytes(slot).map_or(0, u64::from_le_bytes)
+    }
+
     /// Returns where the elements of a vector begin, and how many there are.
     fn vector(&self, slot: usize, element_bytes: usize) -> Option<(usize, usize)> {
         let field = self.field(slot)?;
@@ -330,6 +442,7 @@ mod tests {
         let folder = copy_of_fixture();
         let found = read(folder.path());
         assert!(found.damaged.is_empty() && found.missing.is_empty(), "{found:?}");
+        assert!(found.absent_manifests.is_empty() && found.faulty.is_empty(), "{found:?}");
         assert!(found.objects > 0 && found.native_chunks > 0, "{found:?}");
     }
 
@@ -351,12 +464,53 @@ mod tests {
     }
 
     #[test]
+    fn chunks_of_another_length_are_told_by_what_they_are() {
+        let folder = copy_of_fixture();
+        let chunks = folder.path().join("chunks");
+        let mut names: Vec<_> =
+            std::fs::read_dir(&chunks).unwrap().map(|entry| entry.unwrap().path()).collect();
+        names.sort();
+        let whole = std::fs::read(&names[1]).unwrap();
+        std::fs::write(&names[0], b"").unwrap();
+        std::fs::write(&names[1], &whole[..whole.len() - 1]).unwrap();
+        std::fs::write(&names[2], b"<?xml version=\"1.0\"?><Error><Code>NoSuchKey</Code></Error>").unwrap();
+        std::fs::write(&names[3], b"version https://git-lfs.github.com/spec/v1\nsize 4\n").unwrap();
+        let mut faults: Vec<ChunkFault> = read(folder.path()).faulty.into_keys().map(|key| key.1).collect();
+        faults.sort();
+        use ChunkFault::{Empty, ErrorBody, Pointer, Truncated};
+        assert_eq!(faults, [Empty, Truncated, ErrorBody, Pointer]);
+    }
+
+    #[test]
+    fn a_manifest_that_is_gone_is_named_with_its_array() {
+        let folder = copy_of_fixture();
+        for manifest in std::fs::read_dir(folder.path().join("manifests")).unwrap() {
+            std::fs::remove_file(manifest.unwrap().path()).unwrap();
+        }
+        let kept = folder.path().join("refs.kept");
+        std::fs::rename(folder.path().join("refs"), &kept).unwrap();
+        assert!(read(folder.path()).absent_manifests.is_empty(), "no branch leads to them");
+        std::fs::rename(&kept, folder.path().join("refs")).unwrap();
+        let found = read(folder.path());
+        assert!(found.damaged.is_empty() && !found.absent_manifests.is_empty(), "{found:?}");
+        assert!(found.absent_manifests.values().all(|path| path.starts_with('/')), "{found:?}");
+    }
+
+    #[test]
     fn flatbuffers_that_lead_outside_are_no_panic() {
+        let folder = tempfile::tempdir().unwrap();
+        let url = StoreUrl::Local(folder.path().to_owned());
+        let store = Store::open(&url, &StoreOptions::default()).unwrap();
         for length in 0..64 {
             for byte in [0u8, 1, 4, 0x7f, 0xff] {
                 let buffer = vec![byte; length];
-                let _ = Repository::default().read_manifest(&buffer, &BTreeMap::new(), &BTreeSet::new());
-                let _ = read_snapshot(&buffer, &mut BTreeMap::new());
+                let read = Repository::default().read_manifest(
+                    &buffer,
+                    &BTreeMap::new(),
+                    (&store, &BTreeMap::new()),
+                );
+                assert!(length > 3 || read.is_none());
+                let _ = read_snapshot(&buffer, &BTreeSet::new(), &mut Snapshots::default());
             }
         }
     }

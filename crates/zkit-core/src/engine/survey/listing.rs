@@ -255,13 +255,20 @@ impl<'a> Builder<'a> {
         let metadata = &self.array.metadata;
         let encodings =
             [ChunkKeys::Default('/'), ChunkKeys::Default('.'), ChunkKeys::V2('.'), ChunkKeys::V2('/')];
-        let fits = |keys: &ChunkKeys| {
+        let fits = |keys: &ChunkKeys, key: &str| {
             let index = keys.parse_key(key, metadata.grid.rank());
             index.is_some_and(|index| metadata.grid.position_of(&index).is_some())
         };
-        if let Some(encoding) = encodings.into_iter().find(fits) {
+        if let Some(encoding) = encodings.iter().find(|keys| fits(keys, key)) {
             self.listing.misplaced.add(key);
-            self.listing.misplaced_as.get_or_insert(encoding);
+            self.listing.misplaced_as.get_or_insert_with(|| encoding.clone());
+            return;
+        }
+        // no encoding: separators of another system, or a level twice
+        let slashed = key.replace('\\', "/");
+        let single = slashed.strip_prefix("c/").filter(|rest| rest.starts_with("c/")).unwrap_or(&slashed);
+        if single != key && encodings.iter().any(|keys| fits(keys, single)) {
+            self.listing.misplaced.add(key);
         }
     }
 
