@@ -226,7 +226,7 @@ access = "maps"
             ("[[recompress.array]]\npath = \"a[\"", 2, ""),
             ("[[recompress.array]]\nchunks = \"auto\"", 1, "`path`"),
             ("[recompress]\nchunks = \"a", 2, ""),
-            ("[audit]\n", 1, "`audit`"),
+            ("[slice]\n", 1, "`slice`"),
         ] {
             let message = refused(text);
             assert!(message.contains(&format!("line {line} of zkit.toml: ")), "{text}: {message}");

@@ -195,8 +195,7 @@ mod tests {
     }
 
     const V2: &str = r#"{"zarr_format":2,"shape":[8,6],"chunks":[2,6],"dtype":"<i2","order":"F","fill_value":0,"filters":[{"id":"delta","dtype":"<i2"}],"compressor":{"id":"zlib","level":1}}"#;
-    const ZSTD: &str =
-        r#"{"name":"bytes"},{"name":"zstd","configuration":{"level":5,"checksum":false}},{"name":"crc32c"}"#;
+    const ZSTD: &str = r#"{"name":"bytes","configuration":{"endian":"little"}},{"name":"zstd","configuration":{"level":5,"checksum":false}},{"name":"crc32c"}"#;
 
     #[test]
     fn v2_chunks_change_and_filters_that_zkit_does_not_write_are_undone() {

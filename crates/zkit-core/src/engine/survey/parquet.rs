@@ -142,7 +142,7 @@ mod tests {
     fn files_must_be_whole() {
         let found = read(&[
             ("refs.0.parq", &WHOLE[..10]),
-            ("refs.1.parq", &[&WHOLE[..], b"x"].concat()),
+            ("refs.1.parq", &[WHOLE, b"x"].concat()),
             ("refs.2.parq", b"PAR1abcd\x05\0\0\0PAR1"),
         ]);
         let keys: Vec<_> = found.damaged.iter().map(|(key, _)| key.as_str()).collect();
