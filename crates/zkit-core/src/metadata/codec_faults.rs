@@ -48,7 +48,8 @@ pub(super) fn codec_faults(codecs: &Json, data_type: &DataType) -> Vec<String> {
         }
         if matches!(*name, "bytes" | "endian")
             && value("endian").is_none()
-            && !data_type.all_swaps().is_empty()
+            // of structs and other extensions their own specifications say which order holds
+            && is_number_of_several_bytes(data_type)
             // other codecs before it may give elements of one byte
             && named[..at].iter().all(|(name, _)| *name == "transpose")
         {
@@ -84,6 +85,15 @@ fn name_of(codec: &Json) -> Option<(&str, Option<&Object>)> {
             object.get("configuration").and_then(Json::as_object),
         )),
         _ => None,
+    }
+}
+
+fn is_number_of_several_bytes(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Int(bytes) | DataType::UInt(bytes) | DataType::Float(bytes) | DataType::Complex(bytes) => {
+            *bytes > 1
+        }
+        _ => false,
     }
 }
 
