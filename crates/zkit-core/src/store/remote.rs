@@ -33,7 +33,7 @@ pub type FetchResult = Result<Option<Bytes>>;
 /// How soon waiting requests learn that the run is cancelled.
 const CANCEL_CHECK_EVERY: Duration = Duration::from_millis(100);
 /// Tries of one request beside the first, at pauses that double up to 15 seconds.
-const MAX_RETRIES: usize = 12;
+const MAX_RETRIES: usize = 8;
 /// Small objects that are read at once.
 const SMALL_READS_IN_FLIGHT: usize = 64;
 
@@ -401,7 +401,7 @@ fn build(
     options: &StoreOptions,
     connector: &CountingConnector,
 ) -> object_store::Result<Arc<dyn ObjectStore>> {
-    // a throttled server asks for patience: a minute and a half of it, by default
+    // a throttled server asks for patience, a wrong address for none: some twenty seconds
     let retry = RetryConfig {
         max_retries: MAX_RETRIES,
         retry_timeout: options.timeout * 3,
