@@ -4,6 +4,7 @@
 
 mod access;
 mod copy;
+mod gather;
 mod layout;
 mod memory;
 mod rechunk;
@@ -14,6 +15,7 @@ pub use copy::{
     ArrayCopy, CopyPlan, Cover, StoreCopy, Stored, Strategy, Totals, Unit, Wanted, WantedStore, Wish,
     plan_copy,
 };
+pub use gather::{ABSENT, Joined, Part, Pick, WantedGather, WantedSlice};
 pub use layout::{
     CHUNK_TARGET_BYTES, ChunkLength, ChunksWish, DimensionKey, LayoutWish, ShardsWish, check_frames,
 };
