@@ -141,7 +141,7 @@ pub(crate) fn is_the_copy(
     if !same || !documents || copy.arrays.len() != plan.arrays.len() {
         return Ok(false);
     }
-    let proof = Proof { plan, store: 0, source: source.store()?, copy: &copy, corrupt: &[] };
+    let proof = Proof { plan, store: 0, source: source.store()?, parts: &[], copy: &copy, corrupt: &[] };
     shell.observer().event(Event::Phase("checking"));
     match engine::verify(proof, Verify::from(args.verify), resources, shell.observer(), shell.cancel()) {
         Ok(_) => Ok(true),
@@ -220,6 +220,7 @@ impl Run<'_> {
         for ((source, partial), scratch) in self.sources.iter().zip(partials).zip(&scratch) {
             endpoints.push(Endpoint {
                 source: source.store()?,
+                parts: &[],
                 sink: partial.sink(),
                 done: partial.done(),
                 resumed: partial.is_resumed(),
@@ -277,7 +278,7 @@ impl Run<'_> {
         let share = if self.sources.len() > 1 { 4 } else { 1 };
         let resources = Resources { memory_bytes: self.resources.memory_bytes / share, ..self.resources };
         let proof =
-            Proof { plan: self.plan, store, source: self.sources[store].store()?, copy: &copy, corrupt };
+            Proof { plan: self.plan, store, source: self.sources[store].store()?, parts: &[], copy: &copy, corrupt };
         let verified =
             engine::verify(proof, Verify::from(self.args.verify), resources, observer, self.shell.cancel())?;
         meter.verify_time.add_time(started.elapsed());

@@ -310,6 +310,7 @@ impl Case {
         let writer = LocalWriter::open(&target).expect("it exists");
         let endpoint = Endpoint {
             source: source.readable_store().expect("local"),
+            parts: &[],
             sink: Sink::Local { writer: &writer, journal: None },
             done: &[],
             resumed: false,
@@ -422,7 +423,7 @@ impl Copied {
     pub(crate) fn verify(&self, mode: Verify, resources: Resources) -> Result<()> {
         let (source, copy) = (Case::hierarchy(&self.source), Case::hierarchy(&self.target));
         let proof =
-            Proof { plan: &self.plan, store: 0, source: source.readable_store()?, copy: &copy, corrupt: &[] };
+            Proof { plan: &self.plan, store: 0, source: source.readable_store()?, parts: &[], copy: &copy, corrupt: &[] };
         verify(proof, mode, resources, &Silent::default(), &Cancel::default()).map(|_| ())
     }
 }
