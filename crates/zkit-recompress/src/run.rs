@@ -277,8 +277,14 @@ impl Run<'_> {
         // while other stores are copied, these have the memory
         let share = if self.sources.len() > 1 { 4 } else { 1 };
         let resources = Resources { memory_bytes: self.resources.memory_bytes / share, ..self.resources };
-        let proof =
-            Proof { plan: self.plan, store, source: self.sources[store].store()?, parts: &[], copy: &copy, corrupt };
+        let proof = Proof {
+            plan: self.plan,
+            store,
+            source: self.sources[store].store()?,
+            parts: &[],
+            copy: &copy,
+            corrupt,
+        };
         let verified =
             engine::verify(proof, Verify::from(self.args.verify), resources, observer, self.shell.cancel())?;
         meter.verify_time.add_time(started.elapsed());

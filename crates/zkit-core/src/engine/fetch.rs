@@ -46,7 +46,8 @@ impl Run<'_> {
             Cover::Box(_) => OpenBox::stored_sources(unit, copy),
             Cover::Chunks(chunks) => copy.array.stored.range(chunks.clone()).map(Some).collect(),
         };
-        if let (Some(gather), Cover::Box(_)) = (copy.reader.as_ref().and_then(SourceReader::gather), &unit.cover)
+        if let (Some(gather), Cover::Box(_)) =
+            (copy.reader.as_ref().and_then(SourceReader::gather), &unit.cover)
         {
             let fetched = gather.fetch(&positions, copy.array, copy.object_limit);
             self.meter.read_time.add_time(started.elapsed());

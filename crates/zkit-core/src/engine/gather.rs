@@ -190,7 +190,8 @@ impl<'a> GatherReader<'a> {
             .collect();
         let (boxes, places) = boxes(&part.picks, &origin, &stretches);
         let axes = region.shape.len();
-        let dimension_of: Vec<Option<usize>> = (0..axes).map(|axis| only_dimension(&part.picks, axis)).collect();
+        let dimension_of: Vec<Option<usize>> =
+            (0..axes).map(|axis| only_dimension(&part.picks, axis)).collect();
         let mut piece_region = Region { start: vec![0; axes], shape: vec![1; axes] };
         let mut strides = vec![0; axes];
         let mut take = |piece: BoxPiece<'_>| {
@@ -227,7 +228,10 @@ impl<'a> GatherReader<'a> {
         let shape = to_usize(&region.shape);
         let item = saturating_usize(self.node.metadata.data_type.item_bytes().unwrap_or(1));
         let bytes = shape.iter().try_fold(item, |bytes, &length| bytes.checked_mul(length));
-        out.resize(bytes.ok_or_else(|| Error::new(ErrorKind::OverBudget, "the size of a slab overflows"))?, 0);
+        out.resize(
+            bytes.ok_or_else(|| Error::new(ErrorKind::OverBudget, "the size of a slab overflows"))?,
+            0,
+        );
         let out_strides = c_strides(&shape, item);
         let mut buffer = Vec::new();
         self.each_box(region, &mut |number, from, to| {
@@ -250,7 +254,9 @@ impl<'a> GatherReader<'a> {
             }
             let strides = self.box_strides(number, from, &lengths, item);
             copy_strided(item, &lengths, &buffer, Strided { offset: 0, strides: &strides }, out, target)
-                .map_err(|error| Error::new(ErrorKind::Corrupt, "could not assemble a slice").with_source(error))
+                .map_err(|error| {
+                    Error::new(ErrorKind::Corrupt, "could not assemble a slice").with_source(error)
+                })
         })
     }
 
@@ -286,7 +292,11 @@ impl<'a> GatherReader<'a> {
             let strides = self.box_strides(number, from, &to_usize(&to.shape), 1);
             let ranges: Vec<_> = to.shape.iter().map(|&length| 0..length).collect();
             for_each_index(&ranges, |index| {
-                let at: isize = index.iter().zip(&strides).map(|(&at, stride)| saturating_usize(at).cast_signed() * stride).sum();
+                let at: isize = index
+                    .iter()
+                    .zip(&strides)
+                    .map(|(&at, stride)| saturating_usize(at).cast_signed() * stride)
+                    .sum();
                 let along = index.iter().zip(&to.start).zip(&region.shape);
                 let flat = along.fold(0, |flat, ((&at, &start), &length)| flat * length + at + start);
                 let element = found.get(at.unsigned_abs()).map_or(&[][..], Vec::as_slice);

@@ -33,8 +33,7 @@ impl ArrayMetadata {
                 Self::parse_v2(path, document, attributes, &mut defects)
             }
             ZarrFormat::V3 => {
-                let codecs =
-                    document.get("codecs").and_then(Json::as_array).ok_or("codecs is not a list")?;
+                let codecs = document.get("codecs").and_then(Json::as_array).ok_or("codecs is not a list")?;
                 let mut codecs = chunk_codecs(codecs, &self.codecs)?;
                 codecs.retain(|codec| codec.get("name").and_then(Json::as_str) != Some("transpose"));
                 document.set("codecs", Json::Array(codecs));

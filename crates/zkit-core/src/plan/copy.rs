@@ -243,12 +243,7 @@ fn finish(mut arrays: Vec<ArrayCopy>, stores: Vec<StoreCopy>, wish: &Wish) -> Re
     Ok(CopyPlan { arrays, stores, units, totals, jobs: memory.jobs, memory })
 }
 
-fn plan_gather(
-    store: usize,
-    wanted: &WantedGather,
-    kind: SourceKind,
-    axes: &mut Axes,
-) -> Result<ArrayCopy> {
+fn plan_gather(store: usize, wanted: &WantedGather, kind: SourceKind, axes: &mut Axes) -> Result<ArrayCopy> {
     let refusal = |message: String| {
         let message = format!("could not plan a slice of `{}`: {message}", wanted.path);
         Error::new(ErrorKind::Unsupported, message)

@@ -22,7 +22,7 @@ pub const ABSENT: u64 = u64::MAX;
 /// What is taken along one dimension of an array.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Pick {
-    /// One element; the result does not have the dimension.
+    /// One element, or [`ABSENT`]; the result does not have the dimension.
     At(u64),
     /// These elements, in this order, along an axis of the result; [`ABSENT`] for none.
     Along {
@@ -296,7 +296,11 @@ fn order(wanted: &WantedGather, axis: usize, joined: Option<&Joined>, kind: Sour
     let mut entries: Vec<Entry> = match joined {
         Some(joined) => {
             let of_part = |(part, positions): (usize, &Arc<[u64]>)| {
-                positions.iter().enumerate().map(move |(local, &place)| Entry { part, local, place }).collect()
+                positions
+                    .iter()
+                    .enumerate()
+                    .map(move |(local, &place)| Entry { part, local, place })
+                    .collect()
             };
             joined.positions.iter().enumerate().flat_map::<Vec<_>, _>(of_part).collect()
         }
@@ -410,7 +414,7 @@ fn check(wanted: &WantedGather) -> Result<(), String> {
         }
         for (pick, &length) in part.picks.iter().zip(metadata.shape()) {
             let (wanted_length, found, largest) = match pick {
-                Pick::At(element) => (0, 0, Some(*element)),
+                Pick::At(element) => (0, 0, Some(*element).filter(|&element| element != ABSENT)),
                 Pick::Along { axis, indices } => {
                     let joined = wanted.joined.as_ref().filter(|joined| joined.axis == *axis);
                     let long = match joined {

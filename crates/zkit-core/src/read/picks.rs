@@ -177,10 +177,8 @@ impl Picked<'_> {
 
     /// Returns whether blocks can be had alone, and finding them can pay.
     fn is_in_blocks(&self, decoded_bytes: usize) -> bool {
-        let blocks = matches!(
-            self.chain.partial_decode(),
-            Some(PartialDecode::Blosc | PartialDecode::Stored)
-        );
+        let blocks =
+            matches!(self.chain.partial_decode(), Some(PartialDecode::Blosc | PartialDecode::Stored));
         blocks && decoded_bytes >= PICK_CHUNK_BYTES
     }
 

@@ -488,8 +488,9 @@ mod tests {
         assert!(first.write(&[0, 1], &[1, 2], &[0; 2], Strided { offset: 0, strides: &[2, 1] }).is_err());
         first.write(&[0, 0], &[2, 2], &[10, 11, 0, 20, 21, 0], layout).unwrap();
         first.done();
-        let rows: Vec<Vec<u8>> =
-            [0, 3].map(|row| (row..row + 3).flat_map(|at| canvas.take_chunk(at).unwrap().0.to_vec()).collect()).into();
+        let rows: Vec<Vec<u8>> = [0, 3]
+            .map(|row| (row..row + 3).flat_map(|at| canvas.take_chunk(at).unwrap().0.to_vec()).collect())
+            .into();
         assert_eq!(rows, [vec![11, 12, 13, 10, 14, 0], vec![21, 22, 23, 20, 24, 0]]);
     }
 
