@@ -5,12 +5,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use zkit_cli::values::parse_bytes;
+use zkit_cli::writing::CodecChoice;
 use zkit_core::error::{Error, ErrorKind};
 use zkit_core::hierarchy::ArrayNode;
 use zkit_core::metadata::{ArrayMetadata, Layout, ZarrFormat};
 use zkit_core::plan::{Access, CHUNK_TARGET_BYTES, ChunksWish, LayoutWish, ShardsWish};
 
-use crate::codec::CodecChoice;
 use crate::settings::{ArraySettings, Settings};
 
 /// Where new chunks lie.

@@ -327,7 +327,7 @@ impl Case {
         .expect("the copy is made");
         assert!(!scratch.exists(), "scratch space is given back");
         assert_eq!(finished, [0]);
-        for (key, document) in metadata_documents(&plan, 0, &source, Consolidate::Never) {
+        for (key, document) in metadata_documents(&plan, 0, Consolidate::No) {
             writer.put(&key, document.to_pretty().as_bytes()).expect("the folder is ours");
         }
         let bytes_decoded = observer.meter().bytes_decoded.get();

@@ -261,7 +261,7 @@ proptest! {
         let options = RunOptions { memory_bytes: 1 << 26, on_corrupt: OnCorrupt::Fail };
         let (observer, cancel) = (Silent::default(), Cancel::default());
         run_copy(&plan, &[endpoint], options, &observer, &cancel, &mut |_, _| Ok(())).unwrap();
-        for (key, document) in metadata_documents(&plan, 0, &sources[0], Consolidate::Never) {
+        for (key, document) in metadata_documents(&plan, 0, Consolidate::No) {
             writer.put(&key, document.to_pretty().as_bytes()).unwrap();
         }
         prop_assert_eq!(&slice.cases[0].read_copy(folder.path()), &slice.expected);
