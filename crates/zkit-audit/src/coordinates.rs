@@ -1,9 +1,8 @@
 //! Reading coordinates, and comparing the rows of ids that stand in more than one place.
 
 use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use zkit_core::engine::digest_rows;
+use zkit_core::engine::{affordable_rows, digest_rows};
 use zkit_core::error::{Error, ErrorKind, Result};
 use zkit_core::hierarchy::{ArrayNode, Hierarchy};
 use zkit_core::read::ReadContext;
@@ -73,7 +72,7 @@ pub(crate) fn compare_rows(
             let arrays: Vec<&ArrayNode> =
                 column.variables.iter().filter_map(|path| hierarchy.array(path)).collect();
             let most = if all { u64::MAX } else { SAMPLED_BYTES / positions.len().max(1) as u64 };
-            let arrays = affordable(arrays, &column.dimension, most);
+            let arrays = affordable_rows(arrays, &column.dimension, most);
             let positions: Vec<u64> = positions.into_iter().collect();
             let digests = digest_rows(
                 bytes,
@@ -94,37 +93,6 @@ pub(crate) fn compare_rows(
         }
     }
     Ok(())
-}
-
-/// Returns arrays of which reading one row decodes at most so many bytes together: one at least.
-///
-/// In an order that their paths alone decide, so that the arrays of two stores are mostly the same ones.
-fn affordable<'a>(mut arrays: Vec<&'a ArrayNode>, dimension: &str, most: u64) -> Vec<&'a ArrayNode> {
-    arrays.sort_by_cached_key(|array| {
-        let mut hasher = DefaultHasher::new();
-        array.path.hash(&mut hasher);
-        hasher.finish()
-    });
-    let mut cost = 0u64;
-    let fitting = arrays.iter().take_while(|array| {
-        cost = cost.saturating_add(row_bytes(array, dimension));
-        cost <= most
-    });
-    let count = fitting.count().max(1);
-    arrays.truncate(count);
-    arrays
-}
-
-/// Returns what reading one row decodes: the chunks that it touches.
-fn row_bytes(array: &ArrayNode, dimension: &str) -> u64 {
-    let metadata = &array.metadata;
-    let names = metadata.dimension_names.iter().flatten();
-    let along = names.into_iter().position(|name| name.as_deref() == Some(dimension));
-    let counts = metadata.grid.counts().iter().enumerate();
-    let chunks = counts
-        .filter(|&(at, _)| Some(at) != along)
-        .fold(1u64, |product, (_, &count)| product.saturating_mul(count));
-    metadata.chunk_decoded_bytes().unwrap_or(1 << 16).saturating_mul(chunks)
 }
 
 fn pool(threads: usize) -> Result<rayon::ThreadPool> {

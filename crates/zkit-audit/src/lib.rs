@@ -1,6 +1,6 @@
 //! `zkit audit`: what is wrong with a store, or with the stores of a cache.
 //!
-//! `targets` finds the stores, `gather` observes each as closely as was asked for, the rules of `zkit-rules` judge it,
+//! The stores are found by `zkit_cli::targets`; `gather` observes each as closely as was asked for, the rules of `zkit-rules` judge it,
 //! `settings` and `baseline` say what the owner says of it, and `report` says what was found.
 
 mod args;
@@ -11,7 +11,6 @@ mod follow;
 mod gather;
 mod report;
 mod settings;
-mod targets;
 mod values;
 
 use std::collections::BTreeMap;
@@ -118,7 +117,7 @@ fn audit_all(
             cancel: shell.cancel(),
         },
     };
-    let (urls, groups) = targets::of_paths(&args.paths)?;
+    let (urls, groups) = zkit_cli::targets::of_paths(&args.paths)?;
     let mut report = report::begin(policy, depth);
     report.rules.retain(|rule| auditor.runs(rule.id));
     let (mut summaries, mut opened, mut arrays_taken) = (Vec::new(), Vec::new(), (0, 0));

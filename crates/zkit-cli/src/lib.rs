@@ -25,6 +25,7 @@ mod run;
 pub mod settings;
 mod shell;
 mod signals;
+pub mod targets;
 pub mod values;
 mod watchdog;
 pub mod writing;

@@ -167,6 +167,11 @@ impl ArrayFilter {
         included && !self.exclude.iter().any(|glob| glob.takes(path))
     }
 
+    /// Returns whether some `exclude` takes the array at `path`.
+    pub fn refuses(&self, path: &str) -> bool {
+        self.exclude.iter().any(|glob| glob.takes(path))
+    }
+
     /// Returns whether the filter takes every array.
     pub fn takes_all(&self) -> bool {
         self.include.is_empty() && self.exclude.is_empty()

@@ -147,9 +147,10 @@ fn concerns(defect: &Defect, arrays: &[&ArrayNode], args: &InspectArgs) -> bool 
 
 fn depth_of(hierarchy: &Hierarchy, arrays: usize, args: &InspectArgs) -> Depth {
     let default = match &hierarchy.store {
-        Some(Store::Local(_) | Store::Zip(_)) if arrays > HEADERS_ARRAYS_MOST => Depth::Listing,
-        Some(Store::Local(_) | Store::Zip(_)) => Depth::Headers,
-        _ => Depth::Metadata,
+        Some(store) if store.is_remote() => Depth::Metadata,
+        Some(_) if arrays > HEADERS_ARRAYS_MOST => Depth::Listing,
+        Some(_) => Depth::Headers,
+        None => Depth::Metadata,
     };
     let depth = args.depth.unwrap_or(default);
     // a probe needs to know which chunks there are, and its estimate the lanes

@@ -33,7 +33,7 @@ pub use journal::{
     Opened, Publishing, Record, check_objects, check_present,
 };
 pub use lanes::Resources;
-pub use rows::{RowDigests, digest_rows};
+pub use rows::{RowDigests, affordable_rows, digest_rows};
 pub use scan::{
     ArrayValues, BadUnit, BadUnits, Coverage, NanProfile, Sample, ScanTarget, StandIn, UnitFacts, UnitGrid,
     scan_values,

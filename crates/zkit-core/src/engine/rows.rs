@@ -1,6 +1,7 @@
 //! Digests of rows: what arrays hold at one position along a dimension.
 
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use xxhash_rust::xxh3::Xxh3;
 
@@ -101,4 +102,35 @@ fn row(
         }
     }
     Ok(hasher.digest128())
+}
+
+/// Returns arrays of which reading one row decodes at most so many bytes together: one at least.
+///
+/// In an order that their paths alone decide, so that the arrays of two stores are mostly the same ones.
+pub fn affordable_rows<'a>(mut arrays: Vec<&'a ArrayNode>, dimension: &str, most: u64) -> Vec<&'a ArrayNode> {
+    arrays.sort_by_cached_key(|array| {
+        let mut hasher = DefaultHasher::new();
+        array.path.hash(&mut hasher);
+        hasher.finish()
+    });
+    let mut cost = 0u64;
+    let fitting = arrays.iter().take_while(|array| {
+        cost = cost.saturating_add(row_bytes(array, dimension));
+        cost <= most
+    });
+    let count = fitting.count().max(1);
+    arrays.truncate(count);
+    arrays
+}
+
+/// Returns what reading one row decodes: the chunks that it touches.
+fn row_bytes(array: &ArrayNode, dimension: &str) -> u64 {
+    let metadata = &array.metadata;
+    let names = metadata.dimension_names.iter().flatten();
+    let along = names.into_iter().position(|name| name.as_deref() == Some(dimension));
+    let counts = metadata.grid.counts().iter().enumerate();
+    let chunks = counts
+        .filter(|&(at, _)| Some(at) != along)
+        .fold(1u64, |product, (_, &count)| product.saturating_mul(count));
+    metadata.chunk_decoded_bytes().unwrap_or(1 << 16).saturating_mul(chunks)
 }

@@ -228,7 +228,7 @@ impl Hierarchy {
 
 fn container_of(store: &Store) -> Container {
     match store {
-        Store::Local(_) => Container::Directory,
+        Store::Local(_) | Store::Memory(_) => Container::Directory,
         Store::Remote(_) => Container::ObjectStore,
         Store::Zip(_) => Container::Zip,
     }

@@ -10,6 +10,7 @@ use crate::event::Pulse;
 use crate::location::StoreUrl;
 
 use super::local::LocalStore;
+use super::memory::MemoryStore;
 use super::remote::{FetchResult, RemoteStore};
 use super::zip::ZipStore;
 
@@ -58,6 +59,8 @@ pub enum Store {
     Remote(RemoteStore),
     /// A zip file of this machine.
     Zip(ZipStore),
+    /// A few small objects in memory.
+    Memory(MemoryStore),
 }
 
 /// One object of a listing.
@@ -135,13 +138,14 @@ impl Store {
             Self::Local(store) => store.root().display().to_string(),
             Self::Remote(store) => store.place().to_owned(),
             Self::Zip(store) => store.path().display().to_string(),
+            Self::Memory(_) => MemoryStore::place().to_owned(),
         }
     }
 
     /// Returns how many requests were sent to a remote store, and how many of them failed and were tried again.
     pub fn requests(&self) -> (u64, u64) {
         match self {
-            Self::Local(_) | Self::Zip(_) => (0, 0),
+            Self::Local(_) | Self::Zip(_) | Self::Memory(_) => (0, 0),
             Self::Remote(store) => store.requests(),
         }
     }
@@ -153,6 +157,7 @@ impl Store {
         match self {
             Self::Local(store) => store.get(key, limit, buffer),
             Self::Zip(store) => store.get(key, limit, buffer),
+            Self::Memory(store) => store.get(key, limit, buffer),
             Self::Remote(store) => match store.get_blocking(key, limit)? {
                 Some(bytes) => {
                     buffer.clear();
@@ -175,6 +180,7 @@ impl Store {
         match self {
             Self::Local(store) => store.get_range(key, offset, length, buffer),
             Self::Zip(store) => store.get_range(key, offset, length, buffer),
+            Self::Memory(store) => Ok(store.get_range(key, offset, length, buffer)),
             Self::Remote(store) => store.get_range_blocking(key, offset, length, buffer),
         }
     }
@@ -184,6 +190,7 @@ impl Store {
         match self {
             Self::Local(store) => store.get_suffix(key, length, buffer),
             Self::Zip(store) => store.get_suffix(key, length, buffer),
+            Self::Memory(store) => Ok(store.get_suffix(key, length, buffer)),
             Self::Remote(store) => store.get_suffix_blocking(key, length, buffer),
         }
     }
@@ -193,6 +200,7 @@ impl Store {
         match self {
             Self::Local(store) => store.get_many(keys, limit),
             Self::Zip(store) => store.get_many(keys, limit),
+            Self::Memory(store) => store.get_many(keys, limit),
             Self::Remote(store) => store.get_many(keys, limit),
         }
     }
@@ -214,6 +222,10 @@ impl Store {
         match self {
             Self::Local(store) => store.list_while(prefix, visit),
             Self::Zip(store) => store.list_while(prefix, visit),
+            Self::Memory(store) => {
+                store.list_while(prefix, visit);
+                Ok(())
+            }
             Self::Remote(store) => store.list_while(prefix, visit),
         }
     }
@@ -230,6 +242,10 @@ impl Store {
             Self::Local(store) => store.list_entering(enter, visit),
             Self::Remote(store) => store.list_while("", visit),
             Self::Zip(store) => store.list_while("", visit),
+            Self::Memory(store) => {
+                store.list_while("", visit);
+                Ok(())
+            }
         }
     }
 
@@ -238,6 +254,7 @@ impl Store {
         match self {
             Self::Local(store) => store.children(prefix),
             Self::Zip(store) => store.children(prefix),
+            Self::Memory(store) => Ok(store.children(prefix)),
             Self::Remote(store) => store.children(prefix),
         }
     }

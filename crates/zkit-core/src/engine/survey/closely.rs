@@ -67,7 +67,7 @@ pub fn survey_store(
     let prefixes: HashSet<&str> = known.iter().map(|array| array.prefix()).collect();
     let (listed, mut files, suspects) = match store {
         Store::Local(_) => list_folders(store, arrays, &expected, &prefixes, (observer, cancel))?,
-        Store::Remote(_) | Store::Zip(_) => {
+        Store::Remote(_) | Store::Zip(_) | Store::Memory(_) => {
             list_at_once(store, arrays, &expected, &prefixes, (observer, cancel))?
         }
     };
@@ -210,7 +210,7 @@ fn spread_evenly<T: Sync, R: Send>(
     work: impl Fn(&T) -> R + Sync + Send,
 ) -> Vec<R> {
     match store {
-        Store::Local(_) | Store::Zip(_) => items.par_iter().with_min_len(64).map(work).collect(),
+        Store::Local(_) | Store::Zip(_) | Store::Memory(_) => items.par_iter().with_min_len(64).map(work).collect(),
         Store::Remote(_) => spread(store, items, work),
     }
 }

@@ -17,7 +17,7 @@ const ROOT_DOCUMENTS: [&str; 5] = ["zarr.json", ".zgroup", ".zarray", ".zmetadat
 
 /// Returns the stores that the paths name, and of each the folder or pattern whose stores it is compared with: the path
 /// that led to it, or the folder that a store lies in which was named itself.
-pub(crate) fn of_paths(paths: &[String]) -> Result<(Vec<StoreUrl>, Vec<String>), Error> {
+pub fn of_paths(paths: &[String]) -> Result<(Vec<StoreUrl>, Vec<String>), Error> {
     let (mut urls, mut groups) = (Vec::new(), Vec::new());
     for path in paths {
         let found = stores(path)?;
@@ -41,7 +41,7 @@ pub(crate) fn of_paths(paths: &[String]) -> Result<(Vec<StoreUrl>, Vec<String>),
 }
 
 /// Returns the stores that a path names, sorted; at least one.
-pub(crate) fn stores(path: &str) -> Result<Vec<StoreUrl>, Error> {
+pub fn stores(path: &str) -> Result<Vec<StoreUrl>, Error> {
     let url: StoreUrl = path.parse()?;
     let Some(local) = url.local_path() else { return Ok(vec![url]) };
     // a name may hold the characters of patterns

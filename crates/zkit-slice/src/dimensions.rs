@@ -1,0 +1,362 @@
+//! The dimensions of all sources together, before anything is selected: how long each is, its values, and where each of
+//! its positions lies in which source.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use zkit_core::error::{Error, ErrorKind, Result};
+use zkit_core::select::{Coordinate, Join, align, concatenate};
+
+use crate::axes::{AxisKey, names_in_words};
+use crate::coordinates::Coordinates;
+use crate::duplicates::{Duplicate, Keep, without_repeats};
+use crate::sources::Source;
+
+/// How sources are put together.
+#[derive(Debug, Clone)]
+pub(crate) struct Combination {
+    /// The dimension along which sources lie behind each other.
+    pub(crate) concat: Option<String>,
+    pub(crate) order: Order,
+    pub(crate) keep: Keep,
+    pub(crate) join: Join,
+    /// Whether coordinates that differ value by value are those of the first source.
+    pub(crate) coordinates: Drift,
+}
+
+/// The order along the dimension that sources are put together along.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    AsGiven,
+    Ascending,
+}
+
+/// What a difference between sources is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Drift {
+    Refused,
+    Allowed,
+}
+
+/// One dimension of all sources together.
+#[derive(Debug)]
+pub(crate) struct Dimension {
+    pub(crate) key: AxisKey,
+    pub(crate) length: usize,
+    pub(crate) coordinate: Option<Coordinate>,
+    pub(crate) place: Place,
+}
+
+/// Where the positions of a dimension lie.
+#[derive(Debug)]
+pub(crate) enum Place {
+    /// In every source that has it, by source: each position, or those that it has.
+    Aligned(Vec<Option<Held>>),
+    /// Each in one source of a set, by set.
+    Joined(Vec<Option<Vec<Option<Cell>>>>),
+}
+
+/// Which positions of a dimension one source holds, and where.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Held {
+    /// All of them, in that order.
+    AsIs,
+    /// For each position where it lies in the source, if it does.
+    Listed(Arc<[Option<usize>]>),
+}
+
+impl Held {
+    /// Returns where a position lies in the source.
+    pub(crate) fn at(&self, position: usize) -> Option<usize> {
+        match self {
+            Self::AsIs => Some(position),
+            Self::Listed(list) => list[position],
+        }
+    }
+
+    /// Returns the same for positions that are looked up first.
+    fn after(&self, first: Option<&Arc<[Option<usize>]>>) -> Self {
+        match (first, self) {
+            (None, held) => held.clone(),
+            (Some(first), Self::AsIs) => Self::Listed(Arc::clone(first)),
+            (Some(first), Self::Listed(list)) => {
+                Self::Listed(first.iter().map(|at| list[(*at)?]).collect())
+            }
+        }
+    }
+}
+
+/// A position in a source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Cell {
+    pub(crate) source: usize,
+    pub(crate) index: usize,
+}
+
+/// All dimensions, and the values of the joined ones that stood more than once.
+#[derive(Debug)]
+pub(crate) struct Dimensions {
+    pub(crate) all: Vec<Dimension>,
+    pub(crate) duplicates: Vec<(AxisKey, Vec<Duplicate>)>,
+}
+
+impl Dimensions {
+    /// Returns the position of a dimension by key.
+    pub(crate) fn position(&self, key: &AxisKey) -> Option<usize> {
+        self.all.binary_search_by(|dimension| dimension.key.cmp(key)).ok()
+    }
+}
+
+/// A dimension of the sources of one set.
+struct OfSet {
+    set: usize,
+    length: usize,
+    coordinate: Option<Coordinate>,
+    place: PlaceInSet,
+}
+
+enum PlaceInSet {
+    Aligned(Vec<(usize, Held)>),
+    Joined(Vec<Cell>),
+}
+
+/// Puts the dimensions of all sources together; duplicates that are not allowed are left to the caller.
+///
+/// Errors: `Usage` where sources need a dimension to lie behind each other along, or one is not there; `Mismatch` where
+/// coordinates differ and the combination does not say what then.
+pub(crate) fn together(
+    sources: &[Source],
+    coordinates: &Coordinates,
+    combination: &Combination,
+) -> Result<Dimensions> {
+    check_concat(sources, coordinates, combination)?;
+    let keys: BTreeSet<&AxisKey> =
+        sources.iter().flat_map(|source| source.axes.axes.iter().map(|axis| &axis.key)).collect();
+    let sets = sources.last().map_or(0, |source| source.set + 1);
+    let mut dimensions = Dimensions { all: Vec::with_capacity(keys.len()), duplicates: Vec::new() };
+    for key in keys {
+        let mut of_sets = Vec::new();
+        for set in 0..sets {
+            let members: Vec<usize> = (0..sources.len())
+                .filter(|&number| sources[number].set == set && sources[number].axes.get(key).is_some())
+                .collect();
+            if members.is_empty() {
+                continue;
+            }
+            let work = Work { sources, coordinates, combination, key };
+            let (of_set, duplicates) = match combination.concat.as_deref() == Some(key.name.as_str()) {
+                true => work.joined(set, &members)?,
+                false => (work.aligned(set, &members)?, Vec::new()),
+            };
+            of_sets.push(of_set);
+            if !duplicates.is_empty() {
+                dimensions.duplicates.push((key.clone(), duplicates));
+            }
+        }
+        let work = Work { sources, coordinates, combination, key };
+        dimensions.all.push(work.of_all(of_sets, sets)?);
+    }
+    Ok(dimensions)
+}
+
+/// Refuses several sources without a dimension to lie behind each other along.
+fn check_concat(sources: &[Source], coordinates: &Coordinates, combination: &Combination) -> Result<()> {
+    let first_set = sources.iter().filter(|source| source.set == 0).count();
+    let several = first_set > 1 || sources.windows(2).any(|pair| pair[0].set == pair[1].set);
+    match &combination.concat {
+        None if several => {
+            let candidates = candidates(sources, coordinates);
+            let hint = match candidates.is_empty() {
+                true => "to add the variables of other stores, pass --merge-with".to_owned(),
+                false => format!("pass --concat {}", candidates.join(" or --concat ")),
+            };
+            let message = format!("{first_set} sources need a dimension along which they lie behind each other");
+            Err(Error::new(ErrorKind::Usage, message).with_hint(hint))
+        }
+        None => Ok(()),
+        Some(name) => {
+            let has = |source: &Source| source.axes.axes.iter().any(|axis| axis.key.name == *name);
+            let lacking = sources.iter().find(|source| source.set == 0 && !has(source));
+            let Some(lacking) = lacking else { return Ok(()) };
+            let names = names_in_words(lacking.axes.axes.iter().map(|axis| &axis.key));
+            let message = format!("{} has no dimension `{name}` to lie behind others along", lacking.url());
+            Err(Error::new(ErrorKind::Usage, message).with_hint(format!("its dimensions are {names}")))
+        }
+    }
+}
+
+/// Returns the dimensions whose values are not the same in all sources of the first set.
+fn candidates(sources: &[Source], coordinates: &Coordinates) -> Vec<String> {
+    let Some(first) = sources.first() else { return Vec::new() };
+    let differs = |key: &AxisKey| {
+        let one = coordinates.get(&(0, key.clone()));
+        sources.iter().enumerate().skip(1).filter(|(_, source)| source.set == 0).any(|(number, _)| {
+            match (one, coordinates.get(&(number, key.clone()))) {
+                (Some(one), Some(other)) => !one.same_values(other),
+                _ => false,
+            }
+        })
+    };
+    let axes = first.axes.axes.iter().map(|axis| &axis.key);
+    let names: BTreeSet<String> = axes.filter(|key| differs(key)).map(|key| key.name.clone()).collect();
+    names.into_iter().collect()
+}
+
+/// What putting one dimension together needs.
+struct Work<'a> {
+    sources: &'a [Source],
+    coordinates: &'a Coordinates,
+    combination: &'a Combination,
+    key: &'a AxisKey,
+}
+
+impl Work<'_> {
+    fn length(&self, source: usize) -> usize {
+        let length = self.sources[source].axes.get(self.key).map_or(0, |axis| axis.length);
+        usize::try_from(length).unwrap_or(usize::MAX)
+    }
+
+    fn coordinate(&self, source: usize) -> Option<&Coordinate> {
+        self.coordinates.get(&(source, self.key.clone()))
+    }
+
+    /// Puts the sources of a set behind each other.
+    fn joined(&self, set: usize, members: &[usize]) -> Result<(OfSet, Vec<Duplicate>)> {
+        let mut cells = Vec::new();
+        for &source in members {
+            cells.extend((0..self.length(source)).map(|index| Cell { source, index }));
+        }
+        let held: Vec<&Coordinate> = members.iter().filter_map(|&source| self.coordinate(source)).collect();
+        if held.is_empty() {
+            if self.combination.order == Order::Ascending {
+                let message = format!("the dimension {} has no coordinate to be sorted by", self.key);
+                return Err(Error::new(ErrorKind::Usage, message).with_hint("leave --sort out"));
+            }
+            let of_set = OfSet { set, length: cells.len(), coordinate: None, place: PlaceInSet::Joined(cells) };
+            return Ok((of_set, Vec::new()));
+        }
+        if let Some(&lacking) = members.iter().find(|&&source| self.coordinate(source).is_none()) {
+            let message =
+                format!("the dimension {} has a coordinate in some sources, and none in {}", self.key, self.sources[lacking].url());
+            return Err(Error::new(ErrorKind::Mismatch, message));
+        }
+        let mut coordinate = concatenate(&held)?;
+        let (kept, duplicates) = without_repeats(&coordinate, &cells, self.combination.keep);
+        let mut order: Vec<usize> = kept;
+        if self.combination.order == Order::Ascending {
+            order.sort_by(|&one, &other| {
+                let missing = coordinate.is_missing(one).cmp(&coordinate.is_missing(other));
+                missing.then_with(|| coordinate.values.compare(one, other))
+            });
+        }
+        if order.len() != cells.len() || !order.is_sorted() {
+            coordinate = coordinate.take(&order);
+            cells = order.iter().map(|&at| cells[at]).collect();
+        }
+        let place = PlaceInSet::Joined(cells);
+        Ok((OfSet { set, length: coordinate.len(), coordinate: Some(coordinate), place }, duplicates))
+    }
+
+    /// Lays the sources of a set over each other.
+    fn aligned(&self, set: usize, members: &[usize]) -> Result<OfSet> {
+        let lengths: Vec<usize> = members.iter().map(|&source| self.length(source)).collect();
+        let coordinates: Vec<Option<&Coordinate>> =
+            members.iter().map(|&source| self.coordinate(source)).collect();
+        let names: Vec<&str> = members.iter().map(|&source| self.sources[source].url()).collect();
+        let (length, coordinate, held) = self.align(&lengths, &coordinates, &names)?;
+        let held = members.iter().zip(held);
+        let place = held.map(|(&source, list)| (source, list.map_or(Held::AsIs, Held::Listed)));
+        Ok(OfSet { set, length, coordinate, place: PlaceInSet::Aligned(place.collect()) })
+    }
+
+    /// Aligns what has coordinates by them; what has none must have the length.
+    #[expect(clippy::type_complexity, reason = "used in two places of this file")]
+    fn align(
+        &self,
+        lengths: &[usize],
+        coordinates: &[Option<&Coordinate>],
+        names: &[&str],
+    ) -> Result<(usize, Option<Coordinate>, Vec<Option<Arc<[Option<usize>]>>>)> {
+        let with: Vec<usize> = (0..coordinates.len()).filter(|&at| coordinates[at].is_some()).collect();
+        let values: Vec<&Coordinate> = coordinates.iter().copied().flatten().collect();
+        let (length, coordinate, positions) = match values.first() {
+            None => (lengths.first().copied().unwrap_or(0), None, Vec::new()),
+            Some(first) => {
+                let same_lengths = values.iter().all(|other| other.len() == first.len());
+                let allowed = self.combination.coordinates == Drift::Allowed && same_lengths;
+                if allowed && self.combination.join == Join::Exact {
+                    (first.len(), Some((*first).clone()), vec![None; values.len()])
+                } else {
+                    let different = values.iter().position(|other| !first.same_values(other)).unwrap_or(0);
+                    let aligned = align(&values, self.combination.join).map_err(|error| {
+                        let message = format!(
+                            "could not lay {} over {} along {}",
+                            names[with[different]],
+                            names[with[0]],
+                            self.key
+                        );
+                        error.context(message).with_hint(
+                            "pass --join outer or inner, --allow coordinates to take those of the first, or --concat",
+                        )
+                    })?;
+                    (aligned.coordinate.len(), Some(aligned.coordinate), aligned.positions)
+                }
+            }
+        };
+        let mut held = vec![None; lengths.len()];
+        for (at, positions) in with.iter().zip(positions) {
+            held[*at] = positions;
+        }
+        let reordered = held.iter().any(Option::is_some);
+        for at in 0..lengths.len() {
+            if coordinates[at].is_none() && (lengths[at] != length || reordered) {
+                let message = format!(
+                    "the dimension {} has {} elements in {} and {length} in {}, and no coordinate to align it by",
+                    self.key, lengths[at], names[at], names[0]
+                );
+                return Err(Error::new(ErrorKind::Mismatch, message));
+            }
+        }
+        Ok((length, coordinate, held))
+    }
+
+    /// Lays the sets over each other.
+    fn of_all(&self, of_sets: Vec<OfSet>, sets: usize) -> Result<Dimension> {
+        let lengths: Vec<usize> = of_sets.iter().map(|of_set| of_set.length).collect();
+        let coordinates: Vec<Option<&Coordinate>> =
+            of_sets.iter().map(|of_set| of_set.coordinate.as_ref()).collect();
+        let words: Vec<String> = of_sets.iter().map(|of_set| self.name_of_set(of_set.set)).collect();
+        let names: Vec<&str> = words.iter().map(String::as_str).collect();
+        let (length, coordinate, held) = self.align(&lengths, &coordinates, &names)?;
+        let joined = of_sets.iter().any(|of_set| matches!(of_set.place, PlaceInSet::Joined(_)));
+        let mut by_source: Vec<Option<Held>> = vec![None; self.sources.len()];
+        let mut by_set: Vec<Option<Vec<Option<Cell>>>> = vec![None; sets];
+        for (of_set, positions) in of_sets.into_iter().zip(held) {
+            match of_set.place {
+                PlaceInSet::Aligned(members) => {
+                    for (source, held) in members {
+                        by_source[source] = Some(held.after(positions.as_ref()));
+                    }
+                }
+                PlaceInSet::Joined(cells) => {
+                    by_set[of_set.set] = Some(match positions {
+                        None => cells.into_iter().map(Some).collect(),
+                        Some(positions) => positions.iter().map(|at| Some(cells[(*at)?])).collect(),
+                    });
+                }
+            }
+        }
+        let place = if joined { Place::Joined(by_set) } else { Place::Aligned(by_source) };
+        Ok(Dimension { key: self.key.clone(), length, coordinate, place })
+    }
+
+    /// Returns a set by the first of its stores, for messages.
+    fn name_of_set(&self, set: usize) -> String {
+        let mut members = self.sources.iter().filter(|source| source.set == set);
+        let first = members.next().map_or_else(String::new, |source| source.url().to_owned());
+        match members.count() {
+            0 => first,
+            more => format!("{first} and {more} more"),
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! `zkit slice`: what belongs to some coordinates, taken out of one or many stores.
+//!
+//! `sources` opens the stores, `axes` says which dimensions each of them has; `dimensions` puts those of all together, behind
+//! each other or aligned, and `duplicates` finds what stands twice; `variables` and `schema` compare the arrays that become
+//! one; `selection` and `points` find what is asked for; `wanted` says of each array which elements of which sources it is
+//! put together of. `scene` goes through these steps; nothing is written before they are done.
+
+mod args;
+mod axes;
+mod convert;
+mod coordinates;
+mod dimensions;
+mod duplicates;
+mod found;
+mod literals;
+mod points;
+mod scene;
+mod schema;
+mod selection;
+mod sources;
+#[cfg(test)]
+mod testing;
+mod variables;
+mod wanted;
+
+pub use args::SliceArgs;

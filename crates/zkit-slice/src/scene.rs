@@ -1,0 +1,364 @@
+//! From arguments to slices: what is gathered from where, and what is said of it. Nothing is written here.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use zkit_core::error::{Error, ErrorKind, Result};
+use zkit_core::hierarchy::{ArrayNode, GroupNode};
+use zkit_core::metadata::{ArrayMetadata, DataType, Json, Object, Target, ZarrFormat};
+use zkit_core::plan::{Part, Pick, WantedGather, WantedSlice};
+use zkit_core::store::{Store, StoreOptions};
+
+use crate::args::{AllowArg, CombinationArgs, DuplicatesArg, SliceArgs};
+use crate::axes::AxisKey;
+use crate::coordinates::{self, Means};
+use crate::dimensions::{self, Combination, Dimensions, Drift, Order};
+use crate::duplicates::{self, Keep};
+use crate::found::Found;
+use crate::literals::{Literal, Literals, texts};
+use crate::points::{self, Points};
+use crate::schema::{self, Allowed};
+use crate::selection::{POINT, Selected, Taken, select};
+use crate::sources::{self, Source};
+use crate::variables::{self, Member, Variable};
+use crate::wanted::{Gathered, Moulds, Scene, with_coordinates};
+use crate::convert;
+
+/// The attribute of the result's root that says what was asked for and found.
+const ATTRIBUTE: &str = "zkit_slice";
+
+/// What is to be written, and what it is taken from.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    /// The stores that parts lie in, by number.
+    pub(crate) sources: Vec<Source>,
+    /// The store behind them: arrays that no source holds.
+    pub(crate) literals: Store,
+    pub(crate) slices: Vec<Slice>,
+}
+
+/// One store that is to be written.
+#[derive(Debug)]
+pub(crate) struct Slice {
+    /// Its name, where there is one for each point.
+    pub(crate) name: Option<String>,
+    pub(crate) groups: Vec<GroupNode>,
+    pub(crate) format: ZarrFormat,
+    pub(crate) arrays: Vec<SliceArray>,
+    pub(crate) found: Found,
+}
+
+/// One array of a slice.
+#[derive(Debug)]
+pub(crate) struct SliceArray {
+    pub(crate) path: String,
+    pub(crate) attributes: Object,
+    pub(crate) gathered: Gathered,
+}
+
+impl SliceArray {
+    /// Returns the metadata that the array's own is made of.
+    pub(crate) fn model(&self) -> &ArrayMetadata {
+        &self.gathered.parts[0].array.metadata
+    }
+}
+
+impl Slice {
+    /// Returns the slice with the format, codec and grid of each array.
+    pub(crate) fn wanted(
+        self,
+        target_of: impl Fn(&SliceArray) -> Result<Target>,
+    ) -> Result<(WantedSlice, Found)> {
+        let arrays = self.arrays.into_iter().map(|array| {
+            let target = target_of(&array)?;
+            let Gathered { shape, dimension_names, parts, joined, .. } = array.gathered;
+            Ok(WantedGather {
+                path: array.path,
+                shape,
+                dimension_names,
+                attributes: array.attributes,
+                parts,
+                joined,
+                stored_bytes: 0,
+                target,
+            })
+        });
+        let arrays = arrays.collect::<Result<Vec<_>>>()?;
+        Ok((WantedSlice { groups: self.groups, format: self.format, arrays }, self.found))
+    }
+}
+
+/// Opens the sources, compares them, finds what is asked for, and says what is to be gathered.
+///
+/// Reads metadata, the coordinates that matter, arrays that all sources must hold alike, and what stands twice; no listing.
+pub(crate) fn prepare(args: &SliceArgs, options: &StoreOptions, means: Means<'_>) -> Result<Prepared> {
+    let points = args.selection.points.as_deref().map(Points::read).transpose()?;
+    let sets: Vec<Vec<String>> =
+        std::iter::once(args.sources.clone()).chain(args.merge.sets.iter().cloned()).collect();
+    let sources = sources::open(&sets, &args.select.filter(), options)?;
+    let combination = combination(&args.combination);
+    let coordinates = coordinates::read(&sources, matters(&sources, args, points.as_ref()), means)?;
+    let mut dimensions = dimensions::together(&sources, &coordinates, &combination)?;
+    drop(coordinates);
+    check_duplicates(&sources, &mut dimensions, args.combination.duplicates, means)?;
+    let mut variables = variables::together(&sources, &dimensions, &combination)?;
+    let checked = schema::check(&sources, &variables, allowed(&args.combination.allow))?;
+    variables::check_shared(&sources, &dimensions, &variables, &combination, means)?;
+    variables.retain(|variable| !variable.members.is_empty());
+    let mut literals = Literals::default();
+    let mut converted = HashMap::new();
+    for (first, other) in checked.convert {
+        converted.insert(other, convert::like(&sources, (first, other), &mut literals, means)?);
+    }
+    let selected = select(&dimensions, &args.selection, points.as_ref())?;
+    let mut notes: Vec<String> = checked.notes.into_iter().collect();
+    notes.extend(root_drift(&sources));
+    let all = All { sources: &sources, dimensions: &dimensions, variables: &variables, converted: &converted, notes };
+    let slices = match (&args.selection.split, &points) {
+        (Some(template), Some(points)) => all.split(template, points, &selected, &mut literals)?,
+        _ => vec![all.slice(None, points.as_ref(), &selected, &mut literals)?],
+    };
+    Ok(Prepared { literals: literals.into_store(), slices, sources })
+}
+
+fn combination(args: &CombinationArgs) -> Combination {
+    let drift = |what: AllowArg| if args.allow.contains(&what) { Drift::Allowed } else { Drift::Refused };
+    Combination {
+        concat: args.concat.clone(),
+        order: if args.sort { Order::Ascending } else { Order::AsGiven },
+        keep: match args.duplicates {
+            DuplicatesArg::Error => Keep::NoneTwice,
+            DuplicatesArg::First => Keep::First,
+            DuplicatesArg::Last => Keep::Last,
+        },
+        join: args.join.into(),
+        coordinates: drift(AllowArg::Coordinates),
+    }
+}
+
+fn allowed(allow: &[AllowArg]) -> Allowed {
+    let drift = |what: AllowArg| if allow.contains(&what) { Drift::Allowed } else { Drift::Refused };
+    Allowed {
+        data_types: drift(AllowArg::Dtype),
+        units: drift(AllowArg::Units),
+        attributes: drift(AllowArg::Attributes),
+    }
+}
+
+/// Returns which coordinates are read: those of dimensions that several sources have, and that something is asked of.
+fn matters<'a>(
+    sources: &'a [Source],
+    args: &'a SliceArgs,
+    points: Option<&'a Points>,
+) -> impl Fn(&AxisKey) -> bool + 'a {
+    let selection = &args.selection;
+    let asked: BTreeSet<&str> =
+        selection.sel.iter().chain(&selection.isel).map(|asked| asked.dimension.as_str()).collect();
+    // a column of points may mean a dimension by what it runs along
+    let all = sources.len() > 1 || points.is_some();
+    move |key| all || asked.contains(key.name.as_str()) || args.combination.concat.as_ref() == Some(&key.name)
+}
+
+/// Says of values that stand twice whether they hold the same; refuses them unless one is to be taken.
+fn check_duplicates(
+    sources: &[Source],
+    dimensions: &mut Dimensions,
+    wish: DuplicatesArg,
+    means: Means<'_>,
+) -> Result<()> {
+    for (key, found) in &mut dimensions.duplicates {
+        duplicates::compare(sources, key, found, means)?;
+        if wish == DuplicatesArg::Error {
+            return Err(duplicates::refused(sources, key, found));
+        }
+    }
+    Ok(())
+}
+
+/// Says which attributes of the roots differ: those of the first source are taken.
+fn root_drift(sources: &[Source]) -> Option<String> {
+    let root = |source: &'_ Source| -> Option<GroupNode> {
+        source.hierarchy.groups.iter().find(|group| group.path == "/").cloned()
+    };
+    let first = root(sources.first()?)?;
+    let mut keys: BTreeSet<String> = BTreeSet::new();
+    for other in sources[1..].iter().filter_map(root) {
+        let all = first.attributes.iter().chain(other.attributes.iter());
+        let differ = all.filter(|(key, _)| first.attributes.get(key) != other.attributes.get(key));
+        keys.extend(differ.map(|(key, _)| format!("`{key}`")));
+    }
+    let keys: Vec<String> = keys.into_iter().collect();
+    (!keys.is_empty()).then(|| {
+        format!("attributes of the root differ between sources, the first one's are kept: {}", keys.join(", "))
+    })
+}
+
+/// What all slices of a run are taken from.
+struct All<'a> {
+    sources: &'a [Source],
+    dimensions: &'a Dimensions,
+    variables: &'a [Variable],
+    converted: &'a HashMap<Member, ArrayNode>,
+    notes: Vec<String>,
+}
+
+impl All<'_> {
+    /// Returns one slice for each point: the dimensions of points are dropped.
+    fn split(
+        &self,
+        template: &str,
+        points: &Points,
+        selected: &Selected,
+        literals: &mut Literals,
+    ) -> Result<Vec<Slice>> {
+        let mut slices: Vec<Slice> = Vec::with_capacity(points.len());
+        let mut names: BTreeMap<String, usize> = BTreeMap::new();
+        for index in 0..points.len() {
+            let name = points.names.as_ref().map(|names| names[index].as_str());
+            let store = points::filled(template, index, name).map_err(|what| {
+                Error::new(ErrorKind::Usage, format!("could not name the slice of point {index}: {what}"))
+                    .with_hint("write a template such as era5_{name}.zarr, or {index} for points without names")
+            })?;
+            if let Some(other) = names.insert(store.clone(), index) {
+                let message = format!("points {other} and {index} would both be written to `{store}`");
+                return Err(Error::new(ErrorKind::Usage, message).with_hint("use {name} or {index}"));
+            }
+            let one = of_point(selected, index);
+            slices.push(Slice { name: Some(store), ..self.slice(name, None, &one, literals)? });
+        }
+        Ok(slices)
+    }
+
+    /// Returns one slice; `name` is that of its only point.
+    fn slice(
+        &self,
+        name: Option<&str>,
+        points: Option<&Points>,
+        selected: &Selected,
+        literals: &mut Literals,
+    ) -> Result<Slice> {
+        let scene = Scene {
+            sources: self.sources,
+            dimensions: self.dimensions,
+            selected,
+            converted: self.converted,
+        };
+        let format = self.format();
+        let mut moulds = Moulds::default();
+        let mut arrays = Vec::with_capacity(self.variables.len() + 1);
+        for variable in self.variables {
+            let gathered = scene.gather(variable, &mut moulds)?;
+            let mut attributes = variable.first(self.sources).metadata.attributes.clone();
+            attributes.remove("_ARRAY_DIMENSIONS");
+            let mut scalars = gathered.scalars.clone();
+            let at_root = variable.path.rsplit_once('/').is_some_and(|(group, _)| group.is_empty());
+            if name.is_some() && at_root && !scalars.is_empty() {
+                scalars.push(POINT.to_owned());
+            }
+            let attributes = with_coordinates(attributes, &scalars);
+            arrays.push(SliceArray { path: variable.path.clone(), attributes, gathered });
+        }
+        let names = match (name, points.and_then(|points| points.names.as_deref())) {
+            (Some(name), _) => Some((vec![name.to_owned()], None)),
+            (None, Some(names)) => Some((names.to_vec(), Some(names.len() as u64))),
+            (None, None) => None,
+        };
+        if let Some((names, length)) = names {
+            arrays.push(self.names(&names, length, format, literals)?);
+            arrays.sort_by(|one, other| one.path.cmp(&other.path));
+        }
+        let found = Found::new(self.sources, self.dimensions, selected, self.notes.clone());
+        let mut groups = self.groups(&arrays, format);
+        match arrays.iter_mut().find(|array| array.path == "/") {
+            Some(array) => array.attributes.set(ATTRIBUTE, found.to_json()),
+            None => groups[0].attributes.set(ATTRIBUTE, found.to_json()),
+        }
+        Ok(Slice { name: None, groups, format, arrays, found })
+    }
+
+    /// Returns the array of the points' names; without length a scalar.
+    fn names(
+        &self,
+        names: &[String],
+        length: Option<u64>,
+        format: ZarrFormat,
+        literals: &mut Literals,
+    ) -> Result<SliceArray> {
+        let path = format!("/{POINT}");
+        if self.variables.iter().any(|variable| variable.path == path) {
+            let message = "the sources have an array `/point` already, where the names of the points would lie";
+            return Err(Error::new(ErrorKind::Usage, message).with_hint("--exclude point"));
+        }
+        let shape: Vec<u64> = length.into_iter().collect();
+        let dimension_names: Vec<String> = shape.iter().map(|_| POINT.to_owned()).collect();
+        let array = literals.add(Literal {
+            path: &path,
+            format,
+            shape: &shape,
+            dimension_names: &dimension_names,
+            data_type: &DataType::String,
+            fill_value: Json::string(""),
+            attributes: Object::default(),
+            bytes: texts(names.iter().map(String::as_str))?,
+        })?;
+        let along = |length: &u64| Pick::Along { axis: 0, indices: (0..*length).collect() };
+        let picks = shape.iter().map(along).collect();
+        let parts = vec![Part { store: self.sources.len(), array, picks }];
+        let gathered = Gathered { shape, dimension_names, parts, joined: None, scalars: Vec::new() };
+        Ok(SliceArray { path, attributes: Object::default(), gathered })
+    }
+
+    /// Returns the format of the slice: that of the first source.
+    fn format(&self) -> ZarrFormat {
+        let hierarchy = &self.sources[0].hierarchy;
+        let group = hierarchy.groups.first().map(|group| group.format);
+        group.or_else(|| hierarchy.arrays.first().map(|array| array.metadata.format)).unwrap_or(ZarrFormat::V3)
+    }
+
+    /// Returns the groups that the arrays lie in, the root first; attributes are those of the first source that has them.
+    fn groups(&self, arrays: &[SliceArray], format: ZarrFormat) -> Vec<GroupNode> {
+        let mut wanted: BTreeSet<String> = BTreeSet::new();
+        for array in arrays.iter().filter(|array| array.path != "/") {
+            let group = array.path.rsplit_once('/').map_or("", |(group, _)| group);
+            wanted.extend(sources::groups_above(group).map(|group| match group {
+                "" => "/".to_owned(),
+                group => group.to_owned(),
+            }));
+        }
+        let known = |path: &str| {
+            let mut groups = self.sources.iter().flat_map(|source| &source.hierarchy.groups);
+            groups.find(|group| group.path == path).cloned()
+        };
+        wanted.into_iter().map(|path| known(&path).unwrap_or_else(|| new_group(path, format))).collect()
+    }
+}
+
+/// Returns a group that no source has: arrays side by side without metadata around them.
+fn new_group(path: String, format: ZarrFormat) -> GroupNode {
+    let mut document = Object::from_iter([("zarr_format", Json::number(format.number()))]);
+    if format == ZarrFormat::V3 {
+        document.push("node_type", Json::string("group"));
+        document.push("attributes", Json::Null);
+    }
+    GroupNode { path, format, attributes: Object::default(), document }
+}
+
+/// Returns what is taken for one of the points: its dimensions are dropped.
+fn of_point(selected: &Selected, index: usize) -> Selected {
+    let taken = selected.taken.iter().map(|taken| match taken {
+        Some(Taken::Points(positions)) => Some(Taken::One(positions[index])),
+        other => other.clone(),
+    });
+    let answers = selected.answers.iter().map(|answer| {
+        let mut answer = answer.clone();
+        let points = selected.points.is_some_and(|points| answer.count == points && answer.found.len() == points);
+        if points && let Some(found) = answer.found.get(index).cloned() {
+            answer.asked.clone_from(&found.asked);
+            answer.taken.clone_from(&found.value);
+            answer.count = 1;
+            answer.notes.clear();
+            answer.found = vec![found];
+        }
+        answer
+    });
+    Selected { taken: taken.collect(), points: None, answers: answers.collect() }
+}

@@ -1,0 +1,482 @@
+//! What is taken along each dimension: --sel by values, --isel by positions, points together.
+
+use zkit_core::error::{Error, ErrorKind, Result};
+use zkit_core::select::{Axis, Coordinate, Found, Index, Method, Request, Values, range_in_words};
+
+use crate::args::{MethodArg, OfDimension, SelectionArgs, ToleranceArg};
+use crate::axes::{AxisKey, names_in_words};
+use crate::dimensions::{Dimension, Dimensions};
+use crate::points::Points;
+
+/// The name of the dimension along which points lie.
+pub(crate) const POINT: &str = "point";
+
+/// What is taken along one dimension.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Taken {
+    /// One position; the dimension is dropped.
+    One(usize),
+    /// These, in this order.
+    Some(Vec<usize>),
+    /// One for each point, along the dimension of the points.
+    Points(Vec<usize>),
+}
+
+/// What is taken along all dimensions, and how it was found.
+#[derive(Debug)]
+pub(crate) struct Selected {
+    /// By dimension; `None` for all of it.
+    pub(crate) taken: Vec<Option<Taken>>,
+    /// How many points there are.
+    pub(crate) points: Option<usize>,
+    pub(crate) answers: Vec<Answer>,
+}
+
+/// What was asked along one dimension, and what was found.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Answer {
+    pub(crate) key: AxisKey,
+    /// What was asked, as it was written.
+    pub(crate) asked: String,
+    pub(crate) how: How,
+    /// How many positions were taken.
+    pub(crate) count: usize,
+    /// What was taken, in words.
+    pub(crate) taken: String,
+    /// Each single value and what was found for it.
+    pub(crate) found: Vec<Found>,
+    /// What distances are counted in.
+    pub(crate) unit: Option<String>,
+    pub(crate) notes: Vec<String>,
+}
+
+/// By what something was taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum How {
+    Positions,
+    Values(Method),
+}
+
+impl How {
+    /// Returns the word of the command line for it.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Positions => "position",
+            Self::Values(Method::Exact) => "exact",
+            Self::Values(Method::Nearest) => "nearest",
+            Self::Values(Method::Pad) => "pad",
+            Self::Values(Method::Backfill) => "backfill",
+        }
+    }
+}
+
+/// Finds what is asked for along all dimensions.
+///
+/// Errors: `Usage` where a dimension is not there, has no values, or is asked for twice; `Absent` where nothing is found.
+pub(crate) fn select(
+    dimensions: &Dimensions,
+    wish: &SelectionArgs,
+    points: Option<&Points>,
+) -> Result<Selected> {
+    check_twice(wish, points)?;
+    check_methods(dimensions, wish)?;
+    let mut selected =
+        Selected { taken: vec![None; dimensions.all.len()], points: points.map(Points::len), answers: Vec::new() };
+    for asked in &wish.isel {
+        for at in named(dimensions, &asked.dimension)? {
+            let (taken, answer) = by_positions(&dimensions.all[at], &asked.text)?;
+            selected.put(at, taken, answer);
+        }
+    }
+    for asked in &wish.sel {
+        for at in named(dimensions, &asked.dimension)? {
+            let (taken, answer) = by_values(&dimensions.all[at], &asked.text, wish)?;
+            selected.put(at, taken, answer);
+        }
+    }
+    if let Some(points) = points {
+        if dimensions.all.iter().any(|dimension| dimension.key.name == POINT) {
+            let message = "the sources have a dimension `point` already";
+            return Err(Error::new(ErrorKind::Usage, message).with_hint("take its positions with --isel"));
+        }
+        for (column, texts) in &points.columns {
+            for at in of_column(dimensions, column)? {
+                if selected.taken[at].is_some() {
+                    return Err(twice(&dimensions.all[at].key.name));
+                }
+                let (taken, answer) = by_points(&dimensions.all[at], column, texts, points, wish)?;
+                selected.put(at, taken, answer);
+            }
+        }
+    }
+    Ok(selected)
+}
+
+impl Selected {
+    fn put(&mut self, dimension: usize, taken: Taken, answer: Answer) {
+        self.taken[dimension] = Some(taken);
+        self.answers.push(answer);
+    }
+}
+
+fn twice(name: &str) -> Error {
+    Error::new(ErrorKind::Usage, format!("the dimension `{name}` is asked for twice"))
+        .with_hint("list values in one argument: level=500,850")
+}
+
+fn check_twice(wish: &SelectionArgs, points: Option<&Points>) -> Result<()> {
+    let columns = points.iter().flat_map(|points| points.columns.iter().map(|(name, _)| name));
+    let asked = wish.sel.iter().chain(&wish.isel).map(|asked: &OfDimension| &asked.dimension);
+    let mut names: Vec<&String> = asked.chain(columns).collect();
+    names.sort_unstable();
+    match names.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(twice(pair[0])),
+        None => Ok(()),
+    }
+}
+
+/// Refuses methods and tolerances of dimensions that are not there.
+fn check_methods(dimensions: &Dimensions, wish: &SelectionArgs) -> Result<()> {
+    let methods = wish.method.iter().filter_map(|method: &MethodArg| method.dimension.as_deref());
+    let tolerances = wish.tolerance.iter().filter_map(|tolerance: &ToleranceArg| tolerance.dimension.as_deref());
+    for name in methods.chain(tolerances) {
+        named(dimensions, name)?;
+    }
+    Ok(())
+}
+
+/// Returns the dimensions of a name; those of groups may be several.
+fn named(dimensions: &Dimensions, name: &str) -> Result<Vec<usize>> {
+    let found: Vec<usize> =
+        (0..dimensions.all.len()).filter(|&at| dimensions.all[at].key.name == name).collect();
+    if found.is_empty() {
+        let names = names_in_words(dimensions.all.iter().map(|dimension| &dimension.key));
+        return Err(Error::new(ErrorKind::Usage, format!("the sources have no dimension `{name}`"))
+            .with_hint(format!("their dimensions are {names}")));
+    }
+    Ok(found)
+}
+
+/// Returns the dimensions that a column of points means: by name, else by what they run along.
+fn of_column(dimensions: &Dimensions, column: &str) -> Result<Vec<usize>> {
+    let by_name = named(dimensions, column);
+    let axis = match column.to_ascii_lowercase().as_str() {
+        "lat" | "latitude" | "y" => Axis::Latitude,
+        "lon" | "lng" | "long" | "longitude" | "x" => Axis::Longitude,
+        "time" | "date" | "datetime" | "valid_time" => Axis::Time,
+        _ => return by_name,
+    };
+    if by_name.is_ok() {
+        return by_name;
+    }
+    let runs = |at: &usize| {
+        dimensions.all[*at].coordinate.as_ref().is_some_and(|coordinate| coordinate.axis == axis)
+    };
+    let found: Vec<usize> = (0..dimensions.all.len()).filter(runs).collect();
+    let mut names: Vec<&str> = found.iter().map(|&at| dimensions.all[at].key.name.as_str()).collect();
+    names.dedup();
+    match names[..] {
+        [] => by_name,
+        [_] => Ok(found),
+        _ => Err(Error::new(
+            ErrorKind::Usage,
+            format!("the column `{column}` of the points may mean {}", names.join(" or ")),
+        )
+        .with_hint("name the column as the dimension")),
+    }
+}
+
+/// Takes positions: one, several, or a range without its end.
+fn by_positions(dimension: &Dimension, text: &str) -> Result<(Taken, Answer)> {
+    let length = dimension.length;
+    let usage = |what: String| {
+        Error::new(ErrorKind::Usage, format!("could not take positions along {}: {what}", dimension.key))
+    };
+    let number = |part: &str| -> Result<i64> {
+        part.trim().parse().map_err(|_| {
+            usage(format!("`{part}` is not a whole number")).with_hint("to take values, pass --sel")
+        })
+    };
+    let position = |part: &str| -> Result<usize> {
+        let asked = number(part)?;
+        let from_end = |asked: u64| usize::try_from(asked).ok().and_then(|back| length.checked_sub(back));
+        let at = if asked < 0 { from_end(asked.unsigned_abs()) } else { usize::try_from(asked).ok() };
+        at.filter(|&at| at < length).ok_or_else(|| {
+            Error::new(ErrorKind::Absent, format!("{} has no position {asked}: it has {length}", dimension.key))
+        })
+    };
+    let taken = if let Some((from, to)) = text.split_once("..") {
+        // as Python's slices: ends beyond those of the array are clipped
+        let end = |part: &str, open: usize| -> Result<usize> {
+            if part.trim().is_empty() {
+                return Ok(open);
+            }
+            let asked = number(part)?;
+            let steps = usize::try_from(asked.unsigned_abs()).unwrap_or(usize::MAX);
+            Ok(if asked < 0 { length.saturating_sub(steps) } else { steps.min(length) })
+        };
+        let run: Vec<usize> = (end(from, 0)?..end(to, length)?).collect();
+        if run.is_empty() {
+            let message = format!("{} has nothing in positions {text}: it has {length}", dimension.key);
+            return Err(Error::new(ErrorKind::Absent, message)
+                .with_hint("the end of a range of positions is not included"));
+        }
+        Taken::Some(run)
+    } else if text.contains(',') {
+        let parts = text.split(',').filter(|part| !part.trim().is_empty());
+        Taken::Some(parts.map(position).collect::<Result<_>>()?)
+    } else {
+        Taken::One(position(text)?)
+    };
+    let answer = Answer {
+        key: dimension.key.clone(),
+        asked: text.to_owned(),
+        how: How::Positions,
+        count: taken.positions().len(),
+        taken: in_words(dimension, taken.positions()),
+        found: Vec::new(),
+        unit: None,
+        notes: Vec::new(),
+    };
+    Ok((taken, answer))
+}
+
+impl Taken {
+    /// Returns the positions.
+    pub(crate) fn positions(&self) -> &[usize] {
+        match self {
+            Self::One(position) => std::slice::from_ref(position),
+            Self::Some(positions) | Self::Points(positions) => positions,
+        }
+    }
+}
+
+/// Returns the values at some positions in words: a run as its ends, a few one by one.
+fn in_words(dimension: &Dimension, positions: &[usize]) -> String {
+    let show = |at: usize| match &dimension.coordinate {
+        Some(coordinate) => coordinate.show(at),
+        None => format!("position {at}"),
+    };
+    match positions {
+        [] => "nothing".to_owned(),
+        [one] => show(*one),
+        [first, .., last] => {
+            let run = positions.windows(2).all(|pair| pair[1] == pair[0] + 1);
+            match &dimension.coordinate {
+                Some(coordinate) if run => range_in_words(coordinate, *first, *last),
+                _ if run => format!("positions {first}..{last}"),
+                _ if positions.len() <= 6 => {
+                    positions.iter().map(|&at| show(at)).collect::<Vec<_>>().join(", ")
+                }
+                _ => format!("{}, {} .. {}", show(*first), show(positions[1]), show(*last)),
+            }
+        }
+    }
+}
+
+fn coordinate_of(dimension: &Dimension) -> Result<&Coordinate> {
+    dimension.coordinate.as_ref().ok_or_else(|| {
+        let message = format!("could not select along {}: it has no coordinate", dimension.key);
+        Error::new(ErrorKind::Usage, message)
+            .with_hint(format!("take positions: --isel {}=0", dimension.key.name))
+    })
+}
+
+/// Returns the method for a dimension: its own, or that for all.
+fn method_for(wish: &SelectionArgs, name: &str, coordinate: &Coordinate) -> Method {
+    let own = wish.method.iter().rev().find(|method| method.dimension.as_deref() == Some(name));
+    if let Some(own) = own {
+        return own.method;
+    }
+    match (&coordinate.values, wish.method.iter().rev().find(|method| method.dimension.is_none())) {
+        // texts have no nearest one
+        (Values::Texts(_), _) | (_, None) => Method::Exact,
+        (_, Some(method)) => method.method,
+    }
+}
+
+/// Returns the tolerance for a dimension: its own, or one for all that is of its kind, a number or a duration.
+fn tolerance_for<'a>(wish: &'a SelectionArgs, name: &str, coordinate: &Coordinate) -> Option<&'a str> {
+    let times = matches!(coordinate.values, Values::Times { .. } | Values::Durations(_));
+    let fits = |text: &str| !matches!(coordinate.values, Values::Texts(_)) && text.parse::<f64>().is_err() == times;
+    let own = wish.tolerance.iter().rev().find(|one| one.dimension.as_deref() == Some(name));
+    let shared = || wish.tolerance.iter().rev().find(|one| one.dimension.is_none() && fits(&one.text));
+    own.or_else(shared).map(|tolerance| tolerance.text.as_str())
+}
+
+fn by_values(dimension: &Dimension, text: &str, wish: &SelectionArgs) -> Result<(Taken, Answer)> {
+    let coordinate = coordinate_of(dimension)?;
+    let request = Request::parse(text);
+    let range = matches!(request, Request::Range(..));
+    let method = if range { Method::Exact } else { method_for(wish, &dimension.key.name, coordinate) };
+    let tolerance = tolerance_for(wish, &dimension.key.name, coordinate)
+        .filter(|_| !range && method != Method::Exact);
+    let selection = Index::new(coordinate).find(&request, method, tolerance)?;
+    let positions = selection.positions.to_vec();
+    let taken = match (selection.single, positions.as_slice()) {
+        (true, &[position]) => Taken::One(position),
+        _ => Taken::Some(positions),
+    };
+    let answer = Answer {
+        key: dimension.key.clone(),
+        asked: text.to_owned(),
+        how: How::Values(method),
+        count: taken.positions().len(),
+        taken: in_words(dimension, taken.positions()),
+        found: selection.found,
+        unit: unit_of(coordinate),
+        notes: selection.notes,
+    };
+    Ok((taken, answer))
+}
+
+/// Returns what distances of a coordinate are counted in.
+fn unit_of(coordinate: &Coordinate) -> Option<String> {
+    match coordinate.values {
+        Values::Times { .. } | Values::Durations(_) => Some("ns".to_owned()),
+        Values::Texts(_) => None,
+        _ => coordinate.units.clone(),
+    }
+}
+
+fn by_points(
+    dimension: &Dimension,
+    column: &str,
+    texts: &[String],
+    points: &Points,
+    wish: &SelectionArgs,
+) -> Result<(Taken, Answer)> {
+    let coordinate = coordinate_of(dimension)?;
+    let method = method_for(wish, &dimension.key.name, coordinate);
+    let tolerance = tolerance_for(wish, &dimension.key.name, coordinate).filter(|_| method != Method::Exact);
+    let index = Index::new(coordinate);
+    let (mut positions, mut found, mut turned) = (Vec::with_capacity(texts.len()), Vec::new(), 0);
+    for (at, text) in texts.iter().enumerate() {
+        let named = || match &points.names {
+            Some(names) => format!("could not find the point `{}`", names[at]),
+            None => format!("could not find point {at}"),
+        };
+        let one = index
+            .find(&Request::One(text.clone()), method, tolerance)
+            .map_err(|error| error.context(named()))?;
+        let &[position] = one.positions.to_vec().as_slice() else {
+            let message = format!(
+                "{}: `{text}` is {} values of {}",
+                named(),
+                one.positions.len(),
+                dimension.key
+            );
+            return Err(Error::new(ErrorKind::Usage, message)
+                .with_hint("write the whole value, or pass --method nearest"));
+        };
+        positions.push(position);
+        found.extend(one.found);
+        turned += usize::from(!one.notes.is_empty());
+    }
+    let mut notes = Vec::new();
+    if turned > 0 {
+        notes.push(format!("{turned} of {} longitudes were brought to the form that is stored", texts.len()));
+    }
+    let answer = Answer {
+        key: dimension.key.clone(),
+        asked: format!("{} points by `{column}`", texts.len()),
+        how: How::Values(method),
+        count: positions.len(),
+        taken: in_words(dimension, &positions),
+        found,
+        unit: unit_of(coordinate),
+        notes,
+    };
+    Ok((Taken::Points(positions), answer))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dimensions::Place;
+
+    fn dimension(name: &str, values: Values, axis: Axis) -> Dimension {
+        let coordinate = Coordinate::new(format!("/{name}"), values, axis);
+        Dimension {
+            key: AxisKey { scope: String::new(), name: name.to_owned() },
+            length: coordinate.len(),
+            coordinate: Some(coordinate),
+            place: Place::Aligned(Vec::new()),
+        }
+    }
+
+    fn grid() -> Dimensions {
+        let floats = |values: &[f64]| Values::Floats { values: values.to_vec(), single: false };
+        Dimensions {
+            all: vec![
+                dimension("latitude", floats(&[60.0, 50.0, 40.0]), Axis::Latitude),
+                dimension("longitude", floats(&[0.0, 90.0, 180.0, 270.0]), Axis::Longitude),
+                dimension("step", Values::Ints((0..10).collect()), Axis::Other),
+            ],
+            duplicates: Vec::new(),
+        }
+    }
+
+    fn wish(sel: &[&str], isel: &[&str], method: &[&str]) -> SelectionArgs {
+        SelectionArgs {
+            sel: sel.iter().map(|text| text.parse().unwrap()).collect(),
+            isel: isel.iter().map(|text| text.parse().unwrap()).collect(),
+            method: method.iter().map(|text| text.parse().unwrap()).collect(),
+            tolerance: Vec::new(),
+            points: None,
+            split: None,
+        }
+    }
+
+    fn positions(text: &str) -> Result<Vec<usize>> {
+        Ok(by_positions(&grid().all[2], text)?.0.positions().to_vec())
+    }
+
+    #[test]
+    fn positions_are_those_of_python() {
+        assert_eq!(positions("-1").unwrap(), [9]);
+        assert_eq!(positions("8..").unwrap(), [8, 9]);
+        assert_eq!(positions("..-8").unwrap(), [0, 1]);
+        assert_eq!(positions("-2..99").unwrap(), [8, 9]);
+        assert_eq!(positions("3,-1,3").unwrap(), [3, 9, 3]);
+        assert_eq!(positions("10").unwrap_err().kind(), ErrorKind::Absent);
+        assert_eq!(positions("-11").unwrap_err().kind(), ErrorKind::Absent);
+        assert_eq!(positions("5..5").unwrap_err().kind(), ErrorKind::Absent);
+        assert_eq!(positions("5.5").unwrap_err().kind(), ErrorKind::Usage);
+    }
+
+    #[test]
+    fn one_value_drops_its_dimension_and_ranges_keep_it() {
+        let wish = wish(&["latitude=48", "longitude=-90", "step=2..3"], &[], &["nearest"]);
+        let selected = select(&grid(), &wish, None).unwrap();
+        assert_eq!(selected.taken[0], Some(Taken::One(1)));
+        assert_eq!(selected.taken[1], Some(Taken::One(3)));
+        assert_eq!(selected.taken[2], Some(Taken::Some(vec![2, 3])));
+        assert_eq!(selected.answers[0].found[0].distance, 2.0);
+        assert_eq!(selected.answers[1].notes.len(), 1);
+    }
+
+    #[test]
+    fn a_dimension_is_asked_for_once_and_exists() {
+        let error = |sel: &[&str], isel: &[&str]| select(&grid(), &wish(sel, isel, &[]), None).unwrap_err();
+        assert!(error(&["step=1"], &["step=1"]).to_string().contains("twice"));
+        assert!(error(&["lat=1"], &[]).hint().unwrap().contains("latitude, longitude, step"));
+        let unknown = select(&grid(), &wish(&["step=1"], &[], &["lat=nearest"]), None).unwrap_err();
+        assert!(unknown.to_string().contains("`lat`"));
+    }
+
+    #[test]
+    fn points_are_found_by_what_their_columns_mean() {
+        let texts = |values: &[&str]| values.iter().map(|value| (*value).to_owned()).collect::<Vec<_>>();
+        let mut points = Points {
+            columns: vec![("lat".to_owned(), texts(&["60", "40"])), ("lon".to_owned(), texts(&["-180", "0"]))],
+            names: Some(texts(&["a", "b"])),
+        };
+        let selected = select(&grid(), &wish(&[], &[], &[]), Some(&points)).unwrap();
+        assert_eq!(selected.taken[0], Some(Taken::Points(vec![0, 2])));
+        assert_eq!(selected.taken[1], Some(Taken::Points(vec![2, 0])));
+        points.columns[0].1[1] = "41".to_owned();
+        let error = select(&grid(), &wish(&[], &[], &[]), Some(&points)).unwrap_err();
+        assert!(error.to_string().contains("the point `b`"), "{error}");
+    }
+}

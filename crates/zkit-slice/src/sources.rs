@@ -1,0 +1,186 @@
+//! The stores that a slice is taken from: found, opened side by side, and what of each is taken.
+
+use std::collections::HashSet;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use zkit_cli::targets;
+use zkit_cli::values::ArrayFilter;
+use zkit_core::error::{Error, ErrorKind, Result};
+use zkit_core::hierarchy::{ArrayNode, Hierarchy};
+use zkit_core::location::StoreUrl;
+use zkit_core::metadata::Json;
+use zkit_core::store::{Store, StoreOptions};
+
+use crate::axes::Axes;
+
+/// Threads that open stores.
+const OPEN_JOBS: usize = 16;
+
+/// One store, open.
+#[derive(Debug)]
+pub(crate) struct Source {
+    /// Which set it belongs to: 0 for the sources themselves, then one for each --merge-with.
+    pub(crate) set: usize,
+    pub(crate) hierarchy: Hierarchy,
+    /// The positions of the arrays that are taken.
+    pub(crate) taken: Vec<usize>,
+    /// The dimensions of its arrays.
+    pub(crate) axes: Axes,
+}
+
+impl Source {
+    /// Returns the bytes behind it.
+    pub(crate) fn store(&self) -> Result<&Store> {
+        self.hierarchy.readable_store()
+    }
+
+    /// Returns one of its arrays.
+    pub(crate) fn array(&self, array: usize) -> &ArrayNode {
+        &self.hierarchy.arrays[array]
+    }
+
+    /// Returns where it is, without secrets.
+    pub(crate) fn url(&self) -> &str {
+        &self.hierarchy.url
+    }
+}
+
+/// Opens the stores that the sets of paths name; they are numbered in that order.
+///
+/// Errors: those of opening, `Absent` where a folder holds no store, `Corrupt` or `Unreadable` where nodes that are taken
+/// are broken.
+pub(crate) fn open(
+    sets: &[Vec<String>],
+    filter: &ArrayFilter,
+    options: &StoreOptions,
+) -> Result<Vec<Source>> {
+    let mut urls: Vec<(usize, StoreUrl)> = Vec::new();
+    for (set, paths) in sets.iter().enumerate() {
+        for path in paths {
+            urls.extend(targets::stores(path)?.into_iter().map(|url| (set, url)));
+        }
+    }
+    for (at, (set, url)) in urls.iter().enumerate() {
+        if urls[..at].iter().any(|(other_set, other)| (other_set, other) == (set, url)) {
+            let message = format!("{url} is named more than once");
+            return Err(Error::new(ErrorKind::Usage, message).with_hint("name each source once"));
+        }
+    }
+    let opened = side_by_side(&urls, |(set, url)| open_one(*set, url, filter, options));
+    let sources = opened.into_iter().collect::<Result<Vec<Source>>>()?;
+    if sources.iter().all(|source| source.taken.is_empty()) {
+        let some = sources.iter().any(|source| !source.hierarchy.arrays.is_empty());
+        let message = if some { "--include and --exclude leave no array" } else { "the sources hold no array" };
+        return Err(Error::new(ErrorKind::Usage, message)
+            .with_hint("run `zkit inspect` to see the paths of the arrays"));
+    }
+    Ok(sources)
+}
+
+/// Does work on many items, several at once; results are in their order.
+pub(crate) fn side_by_side<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(items.len())));
+    std::thread::scope(|scope| {
+        for _ in 0..items.len().min(OPEN_JOBS) {
+            scope.spawn(|| {
+                while let Some((at, item)) = {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    items.get(at).map(|item| (at, item))
+                } {
+                    let result = work(item);
+                    done.lock().expect("no thread panics while it holds the results").push((at, result));
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().expect("no thread panics while it holds the results");
+    done.sort_by_key(|(at, _)| *at);
+    done.into_iter().map(|(_, result)| result).collect()
+}
+
+fn open_one(set: usize, url: &StoreUrl, filter: &ArrayFilter, options: &StoreOptions) -> Result<Source> {
+    let hierarchy = Hierarchy::open(url, options)?;
+    hierarchy.readable_store()?;
+    if let Some(broken) = hierarchy.broken_nodes().into_iter().find(|defect| filter.takes(&defect.path)) {
+        let kind = if hierarchy.unreadable { ErrorKind::Unreadable } else { ErrorKind::Corrupt };
+        let message =
+            format!("could not take `{}` of {}: {}", broken.path, hierarchy.url, broken.message);
+        return Err(Error::new(kind, message).with_hint("mend or --exclude it"));
+    }
+    let taken = taken(&hierarchy, filter);
+    let axes = Axes::of(&hierarchy, &taken)?;
+    Ok(Source { set, hierarchy, taken, axes })
+}
+
+/// Returns the positions of the arrays that are taken: those of the filter, and what describes them.
+fn taken(hierarchy: &Hierarchy, filter: &ArrayFilter) -> Vec<usize> {
+    let arrays = &hierarchy.arrays;
+    let mut taken: Vec<usize> =
+        (0..arrays.len()).filter(|&at| filter.takes(&arrays[at].path)).collect();
+    if taken.len() < arrays.len() {
+        let wanted: HashSet<String> =
+            taken.iter().flat_map(|&at| companions(&arrays[at])).collect();
+        let more: Vec<usize> = (0..arrays.len())
+            .filter(|&at| wanted.contains(&arrays[at].path) && !filter.refuses(&arrays[at].path))
+            .collect();
+        taken.extend(more);
+        taken.sort_unstable();
+        taken.dedup();
+    }
+    taken
+}
+
+/// Returns the paths that the coordinates, bounds and grid mappings of an array may have: in its group and those above.
+fn companions(array: &ArrayNode) -> Vec<String> {
+    let metadata = &array.metadata;
+    let mut names: Vec<&str> =
+        metadata.dimension_names.iter().flatten().flatten().map(String::as_str).collect();
+    for key in ["coordinates", "bounds", "grid_mapping", "ancillary_variables"] {
+        let text = metadata.attributes.get(key).and_then(Json::as_str).unwrap_or_default();
+        names.extend(text.split_whitespace().map(|word| word.trim_end_matches(':')));
+    }
+    let group = array.path.rsplit_once('/').map_or("", |(group, _)| group);
+    let groups: Vec<&str> = groups_above(group).collect();
+    names.iter().flat_map(|name| groups.iter().map(move |group| format!("{group}/{name}"))).collect()
+}
+
+/// Returns a group and those above it, the innermost first; the root is empty.
+pub(crate) fn groups_above(group: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(Some(group), |group| group.rsplit_once('/').map(|(above, _)| above))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{TestStore, names};
+
+    #[test]
+    fn coordinates_of_what_is_included_come_along() {
+        let store = TestStore::new()
+            .ints("lat", &["lat"], &[3], &[1, 2, 3])
+            .ints("lat_bounds", &["lat"], &[3], &[1, 2, 3])
+            .ints("t2m", &["lat"], &[3], &[4, 5, 6])
+            .ints("u10", &["lat"], &[3], &[7, 8, 9]);
+        let sources = store.open(&["t2m"], &[]).unwrap();
+        assert_eq!(names(&sources[0]), ["/lat", "/t2m"]);
+        let sources = store.open(&["t2m"], &["lat"]).unwrap();
+        assert_eq!(names(&sources[0]), ["/t2m"]);
+        let error = store.open(&["v10"], &[]).unwrap_err();
+        assert!(error.to_string().contains("leave no array"), "{error}");
+    }
+
+    #[test]
+    fn a_source_that_is_named_twice_is_a_mistake() {
+        let store = TestStore::new().ints("a", &["x"], &[1], &[1]);
+        let paths = vec![store.path().to_owned(), store.path().to_owned()];
+        let error = open(&[paths], &ArrayFilter::new(vec![], vec![]), &StoreOptions::default()).unwrap_err();
+        assert!(error.to_string().contains("more than once"), "{error}");
+    }
+
+    #[test]
+    fn groups_lead_to_the_root() {
+        assert_eq!(groups_above("/a/b").collect::<Vec<_>>(), ["/a/b", "/a", ""]);
+        assert_eq!(groups_above("").collect::<Vec<_>>(), [""]);
+    }
+}
