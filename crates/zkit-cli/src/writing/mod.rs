@@ -14,6 +14,8 @@ mod layout;
 mod output;
 mod run;
 mod start;
+#[cfg(test)]
+mod tests;
 
 pub use args::{
     ChecksumArg, ConsolidateArg, FormatArg, PreferArg, SourceCheckArg, VerifyArg, WriteArgs, with_default,
