@@ -117,11 +117,7 @@ impl RecompressArgs {
             ("--first".to_owned(), self.first.map_or_else(|| "all".to_owned(), |first| first.to_string())),
             ("--skip-broken".to_owned(), self.skip_broken.to_string()),
         ]);
-        let globs = |globs: &[zkit_cli::values::ArrayGlob]| {
-            globs.iter().map(|glob| glob.as_str().to_owned()).collect::<Vec<_>>().join(" ")
-        };
-        options.push(("--include".to_owned(), globs(&self.select.include)));
-        options.push(("--exclude".to_owned(), globs(&self.select.exclude)));
+        options.extend(self.select.canonical());
         options
     }
 }

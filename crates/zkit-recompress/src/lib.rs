@@ -64,9 +64,8 @@ fn open_sources(
         .into_iter()
         .map(|route| Source::open(args, route, shell))
         .collect::<anyhow::Result<Vec<_>>>()?;
-    let nodes: Vec<_> =
-        sources.iter().flat_map(|source| source.arrays.iter().map(|listed| listed.array.clone())).collect();
-    layouts.check_dimensions(&nodes)?;
+    let nodes = sources.iter().flat_map(|source| source.arrays.iter().map(|listed| &listed.array));
+    layouts.check_dimensions(nodes)?;
     Ok(sources)
 }
 

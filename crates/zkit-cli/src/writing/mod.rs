@@ -10,9 +10,12 @@ mod codec;
 mod costs;
 mod destinations;
 mod headers;
+mod layout;
 mod output;
 mod run;
 mod start;
+#[cfg(test)]
+mod tests;
 
 pub use args::{
     ChecksumArg, ConsolidateArg, FormatArg, PreferArg, SourceCheckArg, VerifyArg, WriteArgs, with_default,
@@ -22,6 +25,7 @@ pub use codec::{CodecChoice, choice_text, parse_choice, parse_codec, text_of};
 pub use costs::Costs;
 pub use destinations::Reach;
 pub use headers::{documents_text, groups_text};
+pub use layout::{ChunkArgs, check_dimensions, is_coordinate};
 pub use output::{NoFields, Own, emit_already_done, emit_done, emit_plan};
 pub use run::{Audit, Done, Job, Run, Written};
 pub use start::{Earlier, resume};
