@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use clap::{ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use zkit_cli::args::{ResourceArgs, SelectArgs, StoreArgs};
+use zkit_cli::writing::{ChunkArgs, WriteArgs, with_default};
 use zkit_core::location::StoreUrl;
 use zkit_core::select::{Join, Method};
 
@@ -14,6 +15,8 @@ use zkit_core::select::{Join, Method};
 /// positions. Several sources are put behind each other along --concat; --merge-with adds the variables of others. What
 /// was asked for, what was found and how far they are apart is printed and kept in the attributes of the result.
 #[derive(Debug, Args)]
+#[command(mut_arg("codec", |codec| with_default(codec, "keep")))]
+#[command(mut_arg("access", |access| with_default(access, "the whole series of a point together")))]
 pub struct SliceArgs {
     /// Stores, folders that are searched for stores, or patterns ('batches/*.zarr'): in this order, those of a folder or
     /// pattern by name.
@@ -28,6 +31,10 @@ pub struct SliceArgs {
     #[arg(long, value_name = "DIRECTORY")]
     pub(crate) cache: Option<PathBuf>,
 
+    #[command(flatten)]
+    pub(crate) write: WriteArgs,
+    #[command(flatten)]
+    pub(crate) layout: ChunkArgs,
     #[command(flatten)]
     pub(crate) selection: SelectionArgs,
     #[command(flatten)]

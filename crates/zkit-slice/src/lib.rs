@@ -3,9 +3,12 @@
 //! `sources` opens the stores, `axes` says which dimensions each of them has; `dimensions` puts those of all together, behind
 //! each other or aligned, and `duplicates` finds what stands twice; `variables` and `schema` compare the arrays that become
 //! one; `selection` and `points` find what is asked for; `wanted` says of each array which elements of which sources it is
-//! put together of. `scene` goes through these steps; nothing is written before they are done.
+//! put together of. `scene` goes through these steps; nothing is written before they are done. `layout` says where
+//! the chunks of the slice lie, and `run` has it planned, written, proven and published as copies are.
 
 mod args;
+mod layout;
+mod run;
 mod axes;
 mod convert;
 mod coordinates;
@@ -24,3 +27,4 @@ mod variables;
 mod wanted;
 
 pub use args::SliceArgs;
+pub use run::Slice;

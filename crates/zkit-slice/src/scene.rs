@@ -78,6 +78,7 @@ impl Slice {
                 attributes: array.attributes,
                 parts,
                 joined,
+                absent: None,
                 stored_bytes: 0,
                 target,
             })

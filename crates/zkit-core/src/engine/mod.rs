@@ -18,6 +18,7 @@ mod scan;
 mod sink;
 mod spill;
 mod survey;
+mod touched;
 mod variable;
 mod verify;
 mod windows;
@@ -44,4 +45,5 @@ pub use survey::{
     MissingChunks, N5Dataset, N5Fault, Repository, ShardIndexes, SizeTally, StoreFiles, StoreSurvey,
     StoredChunk, SurveyDepth, Tally, ZstdFrames, read_n5, survey, survey_references, survey_store,
 };
+pub use touched::{Touched, TouchedPart, touched};
 pub use verify::{Proof, Verified, Verify, verify};

@@ -218,7 +218,8 @@ pub fn plan_slice(wanted: Vec<WantedSlice>, wish: &Wish) -> Result<CopyPlan> {
         for array in &wanted.arrays {
             arrays.push(plan_gather(store, array, wish.source, &mut axes)?);
         }
-        stores.push(StoreCopy { groups: wanted.groups, format: wanted.format });
+        let groups = wanted.groups.into_iter().map(|group| converted_group(group, Some(wanted.format)));
+        stores.push(StoreCopy { groups: groups.collect(), format: wanted.format });
     }
     finish(arrays, stores, wish)
 }

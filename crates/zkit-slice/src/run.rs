@@ -1,0 +1,295 @@
+//! The run: a slice is planned, written, proven, audited and published by the driver of all that writes.
+
+use std::time::Instant;
+
+use serde::Serialize;
+use zkit_cli::writing::{self, CodecChoice, Done, Earlier, Job, Own, Reach, Run, documents_text, groups_text};
+use zkit_cli::{Command, Exit, Shell};
+use zkit_core::engine::{self, Header, JournalArray, OnCorrupt, Resources, Touched};
+use zkit_core::error::{Error, ErrorKind, Result};
+use zkit_core::event::Event;
+use zkit_core::hierarchy::Hierarchy;
+use zkit_core::location::StoreUrl;
+use zkit_core::metadata::{Json, TargetCodec};
+use zkit_core::plan::{self, CopyPlan, SourceKind, WantedSlice, Wish};
+use zkit_core::publish::{self, Consolidate};
+use zkit_core::store::Store;
+
+use crate::args::SliceArgs;
+use crate::coordinates::Means;
+use crate::found::Found;
+use crate::layout::Layouts;
+use crate::scene::{self, Prepared};
+use crate::sources::Source;
+
+/// The command.
+#[derive(Debug)]
+pub struct Slice;
+
+/// The codec where none is passed.
+const DEFAULT_CODEC: CodecChoice = CodecChoice::Given(TargetCodec::Keep);
+
+impl Command for Slice {
+    const NAME: &'static str = "slice";
+    type Args = SliceArgs;
+
+    fn run(args: &SliceArgs, shell: &Shell) -> anyhow::Result<Exit> {
+        let started = Instant::now();
+        shell.stop_after(args.resources.deadline);
+        shell.watch_stalls(args.access.stall_timeout);
+        let layouts = Layouts::new(&args.write, &args.layout)?;
+        shell.observer().event(Event::Phase("planning"));
+        let resources = Resources {
+            memory_bytes: args.resources.memory_budget().bytes,
+            jobs: args.resources.jobs().get(),
+        };
+        let pool = engine::pool(resources.jobs)?;
+        let means = Means { pool: &pool, resources, observer: shell.observer(), cancel: shell.cancel() };
+        let prepared = scene::prepare(args, &args.access.store_options(shell), means)?;
+        let slices = Slices::new(args, &layouts, prepared)?;
+        slices.run(resources, started, shell)
+    }
+}
+
+/// Slices that are to be written, and what they are taken from.
+struct Slices<'a> {
+    args: &'a SliceArgs,
+    sources: Vec<Source>,
+    literals: Store,
+    destinations: Vec<StoreUrl>,
+    wanted: Vec<WantedSlice>,
+    found: Vec<Found>,
+}
+
+/// What `zkit slice` alone says, for programs.
+#[derive(Debug, Serialize)]
+struct SliceFields {
+    /// What was asked for and found, slice by slice: what the attribute `zkit_slice` of each holds.
+    slices: Vec<serde_json::Value>,
+}
+
+impl<'a> Slices<'a> {
+    fn new(args: &'a SliceArgs, layouts: &Layouts<'_>, prepared: Prepared) -> Result<Self> {
+        let Prepared { sources, literals, slices } = prepared;
+        layouts.check(slices.iter().flat_map(|slice| &slice.arrays))?;
+        let (mut wanted, mut found, mut destinations) = (Vec::new(), Vec::new(), Vec::new());
+        for slice in slices {
+            destinations.push(destination(args, slice.name.as_deref())?);
+            let format = layouts.format(slice.format);
+            let (one, said) = slice.wanted(|array| layouts.target_of(array, format))?;
+            wanted.push(WantedSlice { format, ..one });
+            found.push(said);
+        }
+        for (source, destination) in
+            sources.iter().flat_map(|source| destinations.iter().map(move |destination| (source, destination)))
+        {
+            publish::check_apart(&source.place, destination)?;
+        }
+        Ok(Self { args, sources, literals, destinations, wanted, found })
+    }
+
+    fn run(&self, resources: Resources, started: Instant, shell: &Shell) -> anyhow::Result<Exit> {
+        let stores = self.stores()?;
+        let destinations: Vec<&StoreUrl> = self.destinations.iter().collect();
+        let options = self.args.access.store_options(shell);
+        let reach = Reach::open(&destinations, options, resources.memory_bytes, shell)?;
+        let mut plan = self.plan(&stores, &destinations, &reach, resources)?;
+        let touched = engine::touched(&plan, &stores, resources.jobs, shell.cancel())?;
+        self.check_stubs(&plan, &touched)?;
+        plan.count_stored(&touched.iter().map(Touched::bytes).collect::<Vec<_>>());
+        let names: Vec<String> = self.sources.iter().map(|source| source.url().to_owned()).collect();
+        let jobs: Vec<Job<'_>> = self
+            .destinations
+            .iter()
+            .map(|destination| Job {
+                destination,
+                sources: &names,
+                source: stores[0],
+                parts: &stores,
+                consolidate: self.args.write.consolidate.or(Consolidate::Yes),
+            })
+            .collect();
+        let destination = self.args.to.as_ref().map(ToString::to_string).unwrap_or_default();
+        let audit = |store: usize, copy: &Hierarchy| {
+            self.check_unchanged(&plan, &stores, &touched, resources, shell)?;
+            crate::audit::audit(store, copy, resources, shell)
+        };
+        let run = Run {
+            args: &self.args.write,
+            jobs: &jobs,
+            destination: &destination,
+            plan: &plan,
+            resources,
+            on_corrupt: OnCorrupt::Fail,
+            audit: &audit,
+            shell,
+        };
+        let own = self.own();
+        if self.args.write.dry_run {
+            let costs = run.costs(&reach)?;
+            writing::emit_plan(&run, &costs, &own)?;
+            return Ok(Exit::Done);
+        }
+        let header = |store: usize| self.header(store, &plan, &touched);
+        let (mut partials, mut already_done) = (Vec::new(), Vec::new());
+        for (store, job) in jobs.iter().enumerate() {
+            let one = Run { jobs: std::slice::from_ref(job), ..run };
+            let earlier = writing::resume(
+                &self.args.write,
+                &reach.destination(job.destination),
+                &|| header(store),
+                &|| if jobs.len() == 1 { one.is_published(&reach, &DEFAULT_CODEC) } else { Ok(false) },
+            )?;
+            partials.push(match earlier {
+                Earlier::Unfinished(partial) => Some(*partial),
+                Earlier::Nothing => None,
+                Earlier::Published => {
+                    already_done.push(job.destination.to_string());
+                    None
+                }
+            });
+        }
+        if already_done.len() == jobs.len() {
+            writing::emit_already_done(shell, &destination, &already_done)?;
+            return Ok(Exit::Done);
+        }
+        let partials = run.begin(partials, &reach, &header)?;
+        let plan_time = started.elapsed();
+        let written = run.write(partials)?;
+        let done = Done { plan_time, total_time: started.elapsed(), written, already_done };
+        writing::emit_done(&run, &done, &own)?;
+        Ok(Exit::Done)
+    }
+
+    /// Returns the stores that parts name: the sources, and that of arrays which no source holds.
+    fn stores(&self) -> Result<Vec<&Store>> {
+        let sources = self.sources.iter().map(Source::store);
+        sources.chain([Ok(&self.literals)]).collect()
+    }
+
+    fn plan(
+        &self,
+        stores: &[&Store],
+        destinations: &[&StoreUrl],
+        reach: &Reach<'_>,
+        resources: Resources,
+    ) -> Result<CopyPlan> {
+        let remote = stores.iter().any(|store| store.is_remote());
+        let wish = Wish {
+            scratch_bytes: self.args.write.scratch_bytes(destinations),
+            format: None,
+            memory_bytes: resources.memory_bytes,
+            upload_bytes: reach.upload_bytes(),
+            jobs: resources.jobs,
+            source: if remote { SourceKind::Remote } else { SourceKind::Local },
+        };
+        plan::plan_slice(self.wanted.clone(), &wish)
+    }
+
+    /// Refuses sources of which nothing is stored: a copy of them would hold fill values that look like data.
+    fn check_stubs(&self, plan: &CopyPlan, touched: &[Touched]) -> Result<()> {
+        let mut stored: Vec<(u64, u64)> = vec![(0, 0); self.sources.len()];
+        for (array, touched) in plan.arrays.iter().zip(touched) {
+            let parts = array.gather.iter().flat_map(|gather| &gather.parts).zip(&touched.parts);
+            // coordinates may be there where the data is not
+            for (part, seen) in parts.filter(|(part, _)| part.array.metadata.shape().len() > 1) {
+                if let Some((chunks, there)) = stored.get_mut(part.store) {
+                    (*chunks, *there) = (*chunks + seen.chunks, *there + seen.stored);
+                }
+            }
+        }
+        let stubs: Vec<&str> = self
+            .sources
+            .iter()
+            .zip(stored)
+            .filter(|(source, (chunks, there))| {
+                *chunks > 0 && *there == 0 && source.store().is_ok_and(|store| !store.is_remote())
+            })
+            .map(|(source, _)| source.url())
+            .collect();
+        match stubs.as_slice() {
+            [] => Ok(()),
+            [first, rest @ ..] => {
+                let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
+                let message = format!(
+                    "{first}{more} hold metadata alone: of what the slice needs not one chunk is stored, and it would be made of fill values"
+                );
+                Err(Error::new(ErrorKind::Unreadable, message)
+                    .with_hint("run `zkit audit` on it; copy the store again, or leave it out"))
+            }
+        }
+    }
+
+    /// Refuses to publish what was read while a source changed.
+    fn check_unchanged(
+        &self,
+        plan: &CopyPlan,
+        stores: &[&Store],
+        before: &[Touched],
+        resources: Resources,
+        shell: &Shell,
+    ) -> Result<()> {
+        let now = engine::touched(plan, stores, resources.jobs, shell.cancel())?;
+        let changed = plan.arrays.iter().zip(before.iter().zip(&now)).find(|(_, (before, now))| before != now);
+        match changed {
+            None => Ok(()),
+            Some((array, _)) => {
+                let message =
+                    format!("the source of `{}` changed while it was read; nothing was published", array.source.path);
+                Err(Error::new(ErrorKind::Conflict, message).with_hint("run the same command with --restart"))
+            }
+        }
+    }
+
+    /// Returns what a run is about, as its journal says it.
+    fn header(&self, store: usize, plan: &CopyPlan, touched: &[Touched]) -> Header {
+        let objects = self.sources.iter().all(|source| self.args.write.source_check.takes_objects(&source.place));
+        let arrays = plan.arrays.iter().zip(touched).filter(|(array, _)| array.store == store);
+        let arrays = arrays.map(|(array, touched)| JournalArray {
+            path: array.target.path.clone(),
+            fingerprint: if objects { touched.fingerprint } else { 0 },
+            source_document: array
+                .gather
+                .iter()
+                .flat_map(|gather| &gather.parts)
+                .map(|part| format!("{} {:?} {}", part.store, part.picks, documents_text(&part.array.metadata)))
+                .collect::<Vec<_>>()
+                .join("\n"),
+            target_codec: String::new(),
+        });
+        let mut options = self.args.write.canonical(&DEFAULT_CODEC);
+        options.push(("--chunks".to_owned(), format!("{:?}", self.args.layout)));
+        let sources: Vec<&str> = self.sources.iter().map(Source::url).collect();
+        Header {
+            options,
+            source: sources.join(" "),
+            groups: groups_text(&self.wanted[store].groups),
+            arrays: arrays.collect(),
+        }
+    }
+
+    fn own(&self) -> Own<'static, SliceFields> {
+        let as_value = |found: &Found| {
+            let text = found.to_json().to_string();
+            serde_json::from_str(&text).unwrap_or(serde_json::Value::Null)
+        };
+        let fields = SliceFields { slices: self.found.iter().map(as_value).collect() };
+        let (facts, tables) = match self.found.as_slice() {
+            [one] => one.told(),
+            many => (vec![("slices".to_owned(), zkit_report::format::count(many.len() as u64))], Vec::new()),
+        };
+        Own { codec_reasons: &[], fields, facts, tables }
+    }
+}
+
+/// Returns where a slice goes: with the name of its point where there is one for each.
+fn destination(args: &SliceArgs, name: Option<&str>) -> Result<StoreUrl> {
+    let Some(to) = &args.to else {
+        let message = "--cache is not there yet";
+        return Err(Error::new(ErrorKind::Unsupported, message));
+    };
+    Ok(match name {
+        Some(name) => to.join(name),
+        None => to.clone(),
+    })
+}
