@@ -224,4 +224,10 @@ impl SelectArgs {
     pub fn filter(&self) -> ArrayFilter {
         ArrayFilter::new(self.include.clone(), self.exclude.clone())
     }
+
+    /// Returns the globs in canonical form: a resumed run must have the same.
+    pub fn canonical(&self) -> Vec<(String, String)> {
+        let text = |globs: &[ArrayGlob]| globs.iter().map(ArrayGlob::as_str).collect::<Vec<_>>().join(" ");
+        vec![("--include".to_owned(), text(&self.include)), ("--exclude".to_owned(), text(&self.exclude))]
+    }
 }

@@ -28,6 +28,7 @@ mod signals;
 pub mod targets;
 pub mod values;
 mod watchdog;
+pub mod writing;
 
 pub use exit::Exit;
 pub use run::{Command, Entry, command_of, command_of_all, main_of, main_of_all};

@@ -1,20 +1,16 @@
 //! The arguments of `zkit recompress`; their doc comments are the help text.
 
-use std::ffi::OsString;
-use std::path::PathBuf;
-
 use clap::{Args, ValueEnum};
 use zkit_cli::args::{ResourceArgs, SelectArgs, StoreArgs};
-use zkit_cli::values::parse_bytes;
-use zkit_core::engine::{OnCorrupt, Prefer, Verify};
+use zkit_cli::writing::{CodecChoice, WriteArgs, with_default};
+use zkit_core::engine::OnCorrupt;
 use zkit_core::error::{Error, ErrorKind};
 use zkit_core::location::StoreUrl;
-use zkit_core::metadata::{ChecksumChoice, ZarrFormat};
-use zkit_core::publish::{Consolidate, Existing, Unfinished};
 
-use crate::codec::{self, CodecChoice};
 use crate::layout_args::LayoutArgs;
-use crate::source::Source;
+
+/// The codec, where neither the command line nor the settings name one.
+pub(crate) const DEFAULT_CODEC: CodecChoice = CodecChoice::Auto;
 
 /// Copies whole stores with other chunks, another codec or Zarr format, and proves the copies.
 ///
@@ -23,6 +19,7 @@ use crate::source::Source;
 /// destination at once, when all of it is written and checked. A run that dies is gone on with by --resume. Arrays that
 /// cannot be encoded anew are copied byte for byte and named.
 #[derive(Debug, Args)]
+#[command(mut_arg("codec", |codec| with_default(codec, "auto")))]
 pub struct RecompressArgs {
     /// Path or URL of the store to copy, and that of the copy; with --into any number of stores to copy.
     #[arg(required = true, value_name = "SOURCE... DESTINATION", num_args = 1..)]
@@ -32,32 +29,8 @@ pub struct RecompressArgs {
     #[arg(long, value_name = "DIRECTORY")]
     into: Option<StoreUrl>,
 
-    /// Codec: auto, blosc:COMPRESSOR:LEVEL:SHUFFLE, zstd:LEVEL, gzip:LEVEL, none, keep, or JSON as in Zarr metadata.
-    ///
-    /// auto measures block sizes, levels and shuffles on samples of the data and says what it chose. COMPRESSOR is
-    /// zstd, lz4 or zlib; SHUFFLE is bitshuffle, shuffle or noshuffle. [default: auto]
-    #[arg(long, value_parser = codec::parse_choice)]
-    pub(crate) codec: Option<CodecChoice>,
-
-    /// What --codec auto looks for: the least time, the fewest bytes, or time at no more bytes than blosc:zstd:3.
-    #[arg(long, value_enum, default_value_t = PreferArg::Balanced)]
-    pub(crate) prefer: PreferArg,
-
-    /// Zarr format of the copy.
-    #[arg(long, value_enum, default_value_t = FormatArg::Keep)]
-    pub(crate) zarr_format: FormatArg,
-
-    /// Checksums of chunks: crc32c in v3, in zstd frames of v2, or none.
-    #[arg(long, value_enum, default_value_t = ChecksumArg::Auto)]
-    pub(crate) checksum: ChecksumArg,
-
-    /// Consolidated metadata: as the source has it, always, or never.
-    #[arg(long, value_enum, default_value_t = ConsolidateArg::Auto)]
-    pub(crate) consolidate: ConsolidateArg,
-
-    /// How much of the copy is read back and compared: nothing, one byte in a hundred, or everything.
-    #[arg(long, value_enum, default_value_t = VerifyArg::Sample)]
-    pub(crate) verify: VerifyArg,
+    #[command(flatten)]
+    pub(crate) write: WriteArgs,
 
     /// What to do with source chunks that do not decode: stop, or leave fill values and name them at the end.
     #[arg(long, value_enum, default_value_t = OnCorruptArg::Fail)]
@@ -66,44 +39,6 @@ pub struct RecompressArgs {
     /// Copy only the first N variables (and the coordinates), and say what all of them would take.
     #[arg(long, value_name = "N")]
     pub(crate) first: Option<usize>,
-
-    /// Print the plan and what it costs, and write nothing but a short probe of the destination.
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-
-    /// Go on with what a run that died has left, after checking it.
-    #[arg(long, conflicts_with = "restart")]
-    resume: bool,
-
-    /// Begin anew, and remove what a run that died has left.
-    #[arg(long)]
-    restart: bool,
-
-    /// How --resume tells that the source is the same: by its metadata, or also by size and time of its objects.
-    #[arg(long, value_enum, default_value_t = SourceCheckArg::Auto)]
-    pub(crate) source_check: SourceCheckArg,
-
-    /// Directory for scratch space, where a rechunk needs it [default: beside the destination; none for a bucket].
-    #[arg(long, value_name = "DIRECTORY")]
-    pub(crate) scratch: Option<PathBuf>,
-
-    /// Scratch space that may be used; 0 for none [default: half of what is free].
-    #[arg(long, value_name = "SIZE", value_parser = parse_scratch)]
-    pub(crate) scratch_size: Option<u64>,
-
-    /// Replace a store that is already at the destination, once the copy is complete.
-    #[arg(long)]
-    pub(crate) overwrite: bool,
-
-    /// With --overwrite, where the destination is in a bucket: remove the old store before the copy is begun.
-    ///
-    /// An object store cannot exchange two stores. Until the copy is complete there is none at the destination.
-    #[arg(long, requires = "overwrite")]
-    pub(crate) unpublish_first: bool,
-
-    /// Do not ask before replacing.
-    #[arg(long)]
-    pub(crate) yes: bool,
 
     /// Leave out nodes whose metadata is broken, instead of refusing the store.
     #[arg(long)]
@@ -119,19 +54,9 @@ pub struct RecompressArgs {
     pub(crate) access: StoreArgs,
 }
 
-/// Parses a size, or 0 for none.
-fn parse_scratch(text: &str) -> Result<u64, String> {
-    if text == "0" { Ok(0) } else { parse_bytes(text) }
-}
-
-/// Returns the word that stands for a value on the command line.
-fn word(value: impl ValueEnum) -> String {
-    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
-}
-
 /// One store and where its copy goes.
 #[derive(Debug, Clone)]
-pub(crate) struct Job {
+pub(crate) struct Route {
     pub(crate) source: StoreUrl,
     pub(crate) destination: StoreUrl,
 }
@@ -140,13 +65,13 @@ impl RecompressArgs {
     /// Returns the stores and where their copies go.
     ///
     /// Fails with kind `Usage` where names collide or none is given.
-    pub(crate) fn jobs(&self) -> Result<Vec<Job>, Error> {
-        let Some(into) = &self.into else { return self.one_job().map(|job| vec![job]) };
+    pub(crate) fn routes(&self) -> Result<Vec<Route>, Error> {
+        let Some(into) = &self.into else { return self.one_route().map(|route| vec![route]) };
         if into.local_path().is_some_and(|into| into.exists() && !into.is_dir()) {
             let message = format!("could not copy into {into}: it is no directory");
             return Err(Error::new(ErrorKind::Usage, message).with_hint("name a directory for the copies"));
         }
-        let mut jobs: Vec<Job> = Vec::with_capacity(self.stores.len());
+        let mut routes: Vec<Route> = Vec::with_capacity(self.stores.len());
         for source in &self.stores {
             let Some(name) = source.name().filter(|name| !matches!(name.as_str(), "." | "..")) else {
                 let message = format!("could not name the copy of {source}: it has no name of its own");
@@ -155,17 +80,17 @@ impl RecompressArgs {
                 );
             };
             let destination = into.join(&name);
-            if let Some(other) = jobs.iter().find(|job| job.destination == destination) {
+            if let Some(other) = routes.iter().find(|route| route.destination == destination) {
                 let message = format!("{} and {source} would both be copied to {destination}", other.source);
                 return Err(Error::new(ErrorKind::Usage, message)
                     .with_hint("copy them in two runs, to two directories"));
             }
-            jobs.push(Job { source: source.clone(), destination });
+            routes.push(Route { source: source.clone(), destination });
         }
-        Ok(jobs)
+        Ok(routes)
     }
 
-    fn one_job(&self) -> Result<Job, Error> {
+    fn one_route(&self) -> Result<Route, Error> {
         let [source, destination] = self.stores.as_slice() else {
             let message = match self.stores.len() {
                 1 => "a source and a destination are needed".to_owned(),
@@ -174,24 +99,7 @@ impl RecompressArgs {
             return Err(Error::new(ErrorKind::Usage, message)
                 .with_hint("to copy many stores, pass --into with a directory for the copies"));
         };
-        Ok(Job { source: source.clone(), destination: destination.clone() })
-    }
-
-    /// Returns the directory that a copy's scratch space is, while there is one; `None` beside a bucket.
-    pub(crate) fn scratch_of(&self, source: &Source) -> Option<PathBuf> {
-        let mut name = OsString::from(source.destination.name().unwrap_or_default());
-        match (&self.scratch, source.destination.local_path()) {
-            (Some(folder), _) => {
-                name.push(".partial.scratch");
-                Some(folder.join(name))
-            }
-            (None, Some(path)) => {
-                name = path.file_name().unwrap_or_default().to_owned();
-                name.push(".partial.scratch");
-                Some(path.with_file_name(name))
-            }
-            (None, None) => None,
-        }
+        Ok(Route { source: source.clone(), destination: destination.clone() })
     }
 
     /// Returns where the copies go, as it was given.
@@ -202,138 +110,15 @@ impl RecompressArgs {
         }
     }
 
-    /// Returns what happens to a store that is already at the destination.
-    pub(crate) fn existing(&self) -> Existing {
-        match (self.overwrite, self.unpublish_first) {
-            (true, true) => Existing::Unpublish,
-            (true, false) => Existing::Replace,
-            (false, _) => Existing::Keep,
-        }
-    }
-
-    /// Returns what happens to the work of a run that did not end.
-    pub(crate) fn unfinished(&self) -> Unfinished {
-        match (self.resume, self.restart) {
-            (true, _) => Unfinished::Resume,
-            (_, true) => Unfinished::Discard,
-            _ => Unfinished::Refuse,
-        }
-    }
-
     /// Returns the options that decide what is written, in canonical form: a resumed run must have the same.
     pub(crate) fn canonical(&self) -> Vec<(String, String)> {
-        let mut options = vec![
-            ("--codec".to_owned(), self.codec.as_ref().map_or_else(|| "auto".to_owned(), codec::choice_text)),
-            ("--prefer".to_owned(), word(self.prefer)),
-            ("--zarr-format".to_owned(), word(self.zarr_format)),
-            ("--checksum".to_owned(), word(self.checksum)),
-            ("--consolidate".to_owned(), word(self.consolidate)),
+        let mut options = self.write.canonical(&DEFAULT_CODEC);
+        options.extend([
             ("--first".to_owned(), self.first.map_or_else(|| "all".to_owned(), |first| first.to_string())),
             ("--skip-broken".to_owned(), self.skip_broken.to_string()),
-        ];
-        let globs = |globs: &[zkit_cli::values::ArrayGlob]| {
-            globs.iter().map(|glob| glob.as_str().to_owned()).collect::<Vec<_>>().join(" ")
-        };
-        options.push(("--include".to_owned(), globs(&self.select.include)));
-        options.push(("--exclude".to_owned(), globs(&self.select.exclude)));
+        ]);
+        options.extend(self.select.canonical());
         options
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum FormatArg {
-    Keep,
-    #[value(name = "2")]
-    V2,
-    #[value(name = "3")]
-    V3,
-}
-
-impl FormatArg {
-    /// Returns the format, `None` for that of the source.
-    pub(crate) fn format(self) -> Option<ZarrFormat> {
-        match self {
-            Self::Keep => None,
-            Self::V2 => Some(ZarrFormat::V2),
-            Self::V3 => Some(ZarrFormat::V3),
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum PreferArg {
-    Speed,
-    Balanced,
-    Size,
-}
-
-impl From<PreferArg> for Prefer {
-    fn from(argument: PreferArg) -> Self {
-        match argument {
-            PreferArg::Speed => Self::Speed,
-            PreferArg::Balanced => Self::Balanced,
-            PreferArg::Size => Self::Size,
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ChecksumArg {
-    Auto,
-    None,
-}
-
-impl From<ChecksumArg> for ChecksumChoice {
-    fn from(argument: ChecksumArg) -> Self {
-        match argument {
-            ChecksumArg::Auto => Self::Auto,
-            ChecksumArg::None => Self::None,
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ConsolidateArg {
-    Auto,
-    Always,
-    Never,
-}
-
-impl From<ConsolidateArg> for Consolidate {
-    fn from(argument: ConsolidateArg) -> Self {
-        match argument {
-            ConsolidateArg::Auto => Self::Auto,
-            ConsolidateArg::Always => Self::Always,
-            ConsolidateArg::Never => Self::Never,
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum VerifyArg {
-    None,
-    Sample,
-    Full,
-}
-
-impl VerifyArg {
-    /// Returns the word for it.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Sample => "sample",
-            Self::Full => "full",
-        }
-    }
-}
-
-impl From<VerifyArg> for Verify {
-    fn from(argument: VerifyArg) -> Self {
-        match argument {
-            VerifyArg::None => Self::None,
-            VerifyArg::Sample => Self::Sample,
-            VerifyArg::Full => Self::Full,
-        }
     }
 }
 
@@ -350,12 +135,4 @@ impl From<OnCorruptArg> for OnCorrupt {
             OnCorruptArg::Skip => Self::Skip,
         }
     }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum SourceCheckArg {
-    /// Objects of local sources, metadata of remote ones.
-    Auto,
-    Metadata,
-    Objects,
 }

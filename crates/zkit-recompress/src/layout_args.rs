@@ -1,47 +1,23 @@
-//! The arguments that say where new chunks lie, and what they mean for one array. Their doc comments are the help
-//! text.
+//! Where new chunks lie: arguments and settings together, and what they mean for one array.
 
 use std::path::PathBuf;
 
 use clap::Args;
-use zkit_cli::values::parse_bytes;
+use zkit_cli::writing::{self, ChunkArgs, CodecChoice, with_default};
 use zkit_core::error::{Error, ErrorKind};
 use zkit_core::hierarchy::ArrayNode;
 use zkit_core::metadata::{ArrayMetadata, Layout, ZarrFormat};
 use zkit_core::plan::{Access, CHUNK_TARGET_BYTES, ChunksWish, LayoutWish, ShardsWish};
 
-use crate::codec::CodecChoice;
 use crate::settings::{ArraySettings, Settings};
 
-/// Where new chunks lie.
+/// Where new chunks lie, with what a file says of it.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Layout options")]
+#[command(mut_arg("access", |access| with_default(access, "points")))]
 pub(crate) struct LayoutArgs {
-    /// Chunk lengths: time=-1,latitude=32,longitude=32 (-1: all of it; auto: what suits the access), or auto.
-    ///
-    /// Dimensions that are not named keep their length; those without name are numbered from 0. Lengths beyond the
-    /// end of a dimension are clipped. Coordinates (arrays of one dimension, named as it) keep their chunks, and with
-    /// auto become one chunk.
-    #[arg(long, value_name = "LENGTHS")]
-    pub(crate) chunks: Option<ChunksWish>,
-
-    /// Shard lengths in elements, whole chunks each: time=-1,latitude=256; or auto (up to 256 MiB), or none.
-    ///
-    /// Shards are of Zarr v3: pass --zarr-format 3 for stores of v2.
-    #[arg(long, value_name = "LENGTHS")]
-    pub(crate) shards: Option<ShardsWish>,
-
-    /// How the copy will be read, for automatic chunks: maps, time-series, points, or batch:time=4,latitude=64
-    /// [default: points].
-    ///
-    /// With maps a chunk holds one map; with time-series all times of a small area; with points reading a map and
-    /// reading a time series touch about as many chunks. Without --chunks all chunks are automatic.
-    #[arg(long, value_name = "ACCESS")]
-    pub(crate) access: Option<Access>,
-
-    /// Decoded size of automatic chunks at most [default: 4MiB].
-    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
-    pub(crate) chunk_size: Option<u64>,
+    #[command(flatten)]
+    pub(crate) chunks: ChunkArgs,
 
     /// File with settings for all arrays and for some; arguments win over it [default: ./zkit.toml, if there].
     #[arg(long, value_name = "FILE")]
@@ -68,11 +44,11 @@ impl LayoutArgs {
     /// Reads the settings, and puts the arguments in front of them.
     pub(crate) fn layouts(&self) -> Result<Layouts, Error> {
         let arguments = ArraySettings {
-            chunks: self.chunks.clone(),
-            shards: self.shards.clone(),
+            chunks: self.chunks.chunks.clone(),
+            shards: self.chunks.shards.clone(),
             codec: None,
-            access: self.access.clone(),
-            chunk_size: self.chunk_size,
+            access: self.chunks.access.clone(),
+            chunk_size: self.chunks.chunk_size,
         };
         let settings = Settings::find(self.config.as_deref())?;
         Ok(Layouts { arguments: arguments.with_implied(), settings })
@@ -91,15 +67,13 @@ impl Layouts {
         ]
     }
 
-    /// Refuses dimensions that no array of the store has: they are mistyped.
-    pub(crate) fn check_dimensions(&self, arrays: &[ArrayNode]) -> Result<(), Error> {
-        let Some(message) =
-            wish(self.arguments.clone()).unknown_dimensions(arrays.iter().map(|array| &array.metadata))
-        else {
-            return Ok(());
-        };
-        let error = Error::new(ErrorKind::Usage, format!("could not lay out new chunks: {message}"));
-        Err(error.with_hint("run `zkit inspect` to see the dimensions of the arrays"))
+    /// Refuses dimensions that no array has: they are mistyped.
+    pub(crate) fn check_dimensions<'a>(
+        &self,
+        arrays: impl IntoIterator<Item = &'a ArrayNode>,
+    ) -> Result<(), Error> {
+        let arrays = arrays.into_iter().map(|array| &array.metadata);
+        writing::check_dimensions(&wish(self.arguments.clone()), arrays)
     }
 
     /// Returns what is to become of one array, in `format` (that of the source, if none is given).
@@ -114,7 +88,7 @@ impl Layouts {
         let settings = self.arguments.clone().or(&self.settings.wish_for(path));
         let codec = settings.codec.clone();
         let mut wish = wish(settings);
-        if is_coordinate(path, metadata) {
+        if writing::is_coordinate(path, metadata) {
             self.spare_coordinate(path, &mut wish);
         }
         let layout = wish.resolve(metadata, format).map_err(|reason| {
@@ -143,15 +117,6 @@ impl Layouts {
 /// Returns an option as it is written, or what stands for none.
 fn text(option: Option<&impl ToString>) -> String {
     option.map_or_else(|| "not given".to_owned(), ToString::to_string)
-}
-
-/// Returns whether an array is a coordinate: of one dimension, and named as it.
-fn is_coordinate(path: &str, metadata: &ArrayMetadata) -> bool {
-    let name = path.rsplit('/').next();
-    match metadata.dimension_names.as_deref() {
-        Some([Some(dimension)]) => name == Some(dimension),
-        _ => false,
-    }
 }
 
 fn wish(settings: ArraySettings) -> LayoutWish {

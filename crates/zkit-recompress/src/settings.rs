@@ -8,10 +8,9 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use zkit_cli::settings;
 use zkit_cli::values::{ArrayFilter, ArrayGlob, parse_bytes};
+use zkit_cli::writing::{self, CodecChoice};
 use zkit_core::error::Error;
 use zkit_core::plan::{Access, ChunksWish, ShardsWish};
-
-use crate::codec::{self, CodecChoice};
 
 /// What a `zkit.toml` says of copies.
 #[derive(Debug, Default)]
@@ -129,7 +128,7 @@ fn parsed<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(from: D) -> Resul
 }
 
 fn parsed_codec<'de, D: Deserializer<'de>>(from: D) -> Result<Option<CodecChoice>, D::Error> {
-    parsed_by(from, codec::parse_choice)
+    parsed_by(from, writing::parse_choice)
 }
 
 fn parsed_bytes<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {

@@ -1,17 +1,18 @@
 //! The stores that are copied: opened, listed, and what of each is taken.
 
 use zkit_cli::Shell;
+use zkit_cli::writing::{Job, WriteArgs};
 use zkit_core::engine::{self, SurveyDepth};
 use zkit_core::error::{Error, ErrorKind};
-use zkit_core::event::{Event, Observer};
-use zkit_core::hierarchy::{ArrayNode, Hierarchy};
+use zkit_core::event::Event;
+use zkit_core::hierarchy::{ArrayNode, Consolidated, Hierarchy};
 use zkit_core::location::StoreUrl;
 use zkit_core::metadata::Defect;
 use zkit_core::plan::Stored;
-use zkit_core::publish::{self, Destination};
-use zkit_core::store::{RemoteStore, Store, StoreOptions, UploadRoom};
+use zkit_core::publish::{self, Consolidate};
+use zkit_core::store::Store;
 
-use crate::args::{Job, RecompressArgs};
+use crate::args::{RecompressArgs, Route};
 
 /// A store that is open, with what is taken of it.
 pub(crate) struct Source {
@@ -21,16 +22,6 @@ pub(crate) struct Source {
     pub(crate) arrays: Vec<Listed>,
     /// Arrays that --first leaves out.
     pub(crate) left_out: Vec<Listed>,
-}
-
-/// How the destinations of a run are reached.
-pub(crate) struct Access<'a> {
-    pub(crate) options: StoreOptions,
-    /// The first destination, if it is remote: others in its bucket share its connections.
-    pub(crate) neighbour: Option<RemoteStore>,
-    /// Room for what is on its way to remote destinations.
-    pub(crate) room: UploadRoom,
-    pub(crate) observer: &'a dyn Observer,
 }
 
 /// An array, and what a listing says of it.
@@ -43,10 +34,10 @@ pub(crate) struct Listed {
 
 impl Source {
     /// Opens a store and lists the chunks of the arrays that are to be copied.
-    pub(crate) fn open(args: &RecompressArgs, job: Job, shell: &Shell) -> anyhow::Result<Self> {
-        publish::check_apart(&job.source, &job.destination)?;
+    pub(crate) fn open(args: &RecompressArgs, route: Route, shell: &Shell) -> anyhow::Result<Self> {
+        publish::check_apart(&route.source, &route.destination)?;
         let options = args.access.store_options(shell);
-        let hierarchy = Hierarchy::open(&job.source, &options)?;
+        let hierarchy = Hierarchy::open(&route.source, &options)?;
         check_broken(args, &hierarchy, shell)?;
         let arrays = args.select.take(hierarchy.arrays.iter().collect())?;
         let listed = list(hierarchy.readable_store()?, &arrays, shell)?;
@@ -54,18 +45,22 @@ impl Source {
             Some(first) => split_first(listed, first),
             None => (listed, Vec::new()),
         };
-        Ok(Self { url: job.source, destination: job.destination, hierarchy, arrays, left_out })
+        Ok(Self { url: route.source, destination: route.destination, hierarchy, arrays, left_out })
     }
 
-    /// Returns where its copy goes, and how that is reached.
-    pub(crate) fn destination<'a>(&'a self, access: &'a Access<'_>) -> Destination<'a> {
-        Destination {
-            url: &self.destination,
-            options: &access.options,
-            neighbour: access.neighbour.as_ref(),
-            room: &access.room,
-            observer: access.observer,
-        }
+    /// Returns what is to be written of it.
+    pub(crate) fn job<'a>(&'a self, args: &WriteArgs) -> Result<Job<'a>, Error> {
+        let as_it_is = match self.hierarchy.consolidated {
+            Consolidated::None => Consolidate::No,
+            _ => Consolidate::Yes,
+        };
+        Ok(Job {
+            destination: &self.destination,
+            sources: std::slice::from_ref(&self.hierarchy.url),
+            source: self.store()?,
+            parts: &[],
+            consolidate: args.consolidate.or(as_it_is),
+        })
     }
 
     /// Returns the store behind it.

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use zkit_cli::Shell;
-use zkit_core::engine::{self, Filters, SampleSource};
-use zkit_core::error::Error;
+use zkit_cli::writing::{self, CodecChoice};
+use zkit_core::engine::{self, Filters, Header, SampleSource};
+use zkit_core::error::{Error, ErrorKind};
 use zkit_core::event::Event;
 use zkit_core::metadata::{Target, TargetCodec};
 
-use crate::args::RecompressArgs;
-use crate::codec::CodecChoice;
+use crate::args::{DEFAULT_CODEC, RecompressArgs};
 use crate::layout_args::Layouts;
 use crate::source::{Listed, Source};
 
@@ -68,9 +68,9 @@ pub(crate) fn unmeasured(
         let mut targets = Vec::with_capacity(source.arrays.len());
         for (position, listed) in source.arrays.iter().enumerate() {
             let metadata = &listed.array.metadata;
-            let format = args.zarr_format.format();
+            let format = args.write.zarr_format.format();
             let array = layouts.target_of(&listed.array.path, metadata, format)?;
-            let codec = args.codec.clone().or(array.codec).unwrap_or(CodecChoice::Auto);
+            let codec = args.write.codec.clone().or(array.codec).unwrap_or(DEFAULT_CODEC);
             let codec = match codec {
                 CodecChoice::Given(codec) => codec,
                 CodecChoice::Auto => {
@@ -80,7 +80,7 @@ pub(crate) fn unmeasured(
                     TargetCodec::fallback()
                 }
             };
-            let target = Target { format, codec, checksum: args.checksum.into(), layout: array.layout };
+            let target = Target { format, codec, checksum: args.write.checksum.into(), layout: array.layout };
             targets.push(Chosen { target, why: None });
         }
         chosen.push(targets);
@@ -121,7 +121,7 @@ fn choose_for(
             array: &listed.array,
             stored: &listed.stored.chunks,
             chunk_limit: SAMPLE_CHUNK_BYTES.min(memory_bytes),
-            filters: match (layout, args.zarr_format.format()) {
+            filters: match (layout, args.write.zarr_format.format()) {
                 (None, None) => Filters::Kept,
                 (None, Some(format)) if format == listed.array.metadata.format => Filters::Kept,
                 _ => Filters::Undone,
@@ -130,6 +130,23 @@ fn choose_for(
         arrays.push((source, chunk_shape));
     }
     let jobs = args.resources.jobs().get().min(SAMPLE_JOBS);
-    let choice = engine::choose_together(&arrays, args.prefer.into(), jobs, shell.cancel())?;
+    let choice = engine::choose_together(&arrays, args.write.prefer.into(), jobs, shell.cancel())?;
     Ok((choice.codec, choice.why))
+}
+
+/// Puts the codecs that the first run chose in the place of those to choose.
+pub(crate) fn take_over(chosen: &mut [Chosen], header: &Header) -> Result<(), Error> {
+    for (chosen, array) in chosen.iter_mut().zip(&header.arrays) {
+        if array.target_codec.is_empty() {
+            continue;
+        }
+        chosen.target.codec = writing::parse_codec(&array.target_codec).map_err(|message| {
+            Error::new(
+                ErrorKind::Corrupt,
+                format!("the journal names a codec for `{}`: {message}", array.path),
+            )
+        })?;
+        chosen.why = Some(format!("{}: as the run that is resumed chose", array.target_codec));
+    }
+    Ok(())
 }

@@ -10,6 +10,9 @@ use super::error::CodecError;
 use super::scratch::Scratch;
 use crate::metadata::{Checksum, ChecksumPlace, CodecSpec};
 
+/// Bytes that are read together of what is stored as it is: a page.
+const STORED_BLOCK_BYTES: usize = 4096;
+
 /// How a byte range of a decoded chunk can be had for less than the whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PartialDecode {
@@ -109,6 +112,18 @@ impl Chain {
                 header.span(head, range).map(|span| Some(StoredSpan::At(span)))
             }
             _ => Ok(None),
+        }
+    }
+
+    /// Returns how many decoded bytes are decoded together, from the chunk's front; `None` where that is not told or is all.
+    pub(crate) fn block_bytes(&self, head: &[u8]) -> Option<usize> {
+        match self.partial_decode()? {
+            PartialDecode::Stored => Some(STORED_BLOCK_BYTES),
+            PartialDecode::Blosc => {
+                let header = blosc::Header::parse(head).ok()?;
+                usize::try_from(header.block_size).ok().filter(|&bytes| bytes > 0)
+            }
+            PartialDecode::Zstd => None,
         }
     }
 

@@ -78,6 +78,10 @@ impl<'a> OpenBox<'a> {
             chunks.iter().map(|range| saturating_usize(range.end - range.start)).collect();
         let chunk_shape = to_usize(&target.largest_chunk_shape());
         let canvas = Canvas::new(buffer, item, &chunk_shape, &counts, cuts)?;
+        let canvas = match &copy.array.gather {
+            Some(gather) => canvas.reordered(gather.places())?,
+            None => canvas,
+        };
         let bytes = saturating_usize(rechunk.unit_bytes);
         let at_once = |count: usize| {
             let fair = count / (2 * jobs);
@@ -298,8 +302,13 @@ pub(super) fn is_fill(bytes: &[u8], fill: &[u8]) -> bool {
 }
 
 fn fill_part(open: &OpenBox<'_>, cell: &mut Cell<'_>, region: &Region, element: &[u8]) -> Result<()> {
-    let start = relative(&region.start, &open.region.start);
-    cell.fill(&start, &to_usize(&region.shape), element).map_err(outside)
+    let (start, shape) = (relative(&region.start, &open.region.start), to_usize(&region.shape));
+    // what is fill in one of several sources may be a value in the copy
+    if open.copy.array.gather.is_some() && open.copy.fill.as_deref() != Some(element) {
+        let layout = Strided { offset: 0, strides: &vec![0; shape.len()] };
+        return cell.write(&start, &shape, element, layout).map_err(outside);
+    }
+    cell.fill(&start, &shape, element).map_err(outside)
 }
 
 fn relative(start: &[u64], origin: &[u64]) -> Vec<usize> {

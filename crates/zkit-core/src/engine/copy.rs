@@ -28,6 +28,8 @@ const FETCHERS: usize = 8;
 pub struct Endpoint<'a> {
     /// The source.
     pub source: &'a Store,
+    /// The stores that arrays which are gathered name; empty for plain copies.
+    pub parts: &'a [&'a Store],
     /// The copy.
     pub sink: Sink<'a>,
     /// Chunks of the copy that are there already, one set an array of the store; empty for a new copy.
@@ -160,7 +162,9 @@ pub(super) fn run_units(
     if matches!(whole, Whole::Plan) {
         meter.arrays_done.add(copies.iter().filter(untouched).count() as u64);
     }
-    let remote = endpoints.iter().any(|endpoint| matches!(endpoint.source, Store::Remote(_)));
+    let remote = endpoints
+        .iter()
+        .any(|endpoint| endpoint.source.is_remote() || endpoint.parts.iter().any(|store| store.is_remote()));
     let pool = lanes::pool(plan.jobs)?;
     let (sender, messages) = mpsc::channel();
     let run = Run {

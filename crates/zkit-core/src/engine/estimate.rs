@@ -92,7 +92,7 @@ pub fn estimate_copy(
 }
 
 fn is_encoded(array: &ArrayCopy) -> bool {
-    array.strategy != Strategy::CopyBytes && !array.stored.is_empty()
+    array.strategy != Strategy::CopyBytes && !array.stored.is_empty() && array.gather.is_none()
 }
 
 fn decoded_bytes(array: &ArrayCopy) -> u64 {

@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use super::boxes::OpenBox;
 use super::copy::{Run, StopOnPanic};
+use super::gather::SourceReader;
 use crate::error::Result;
 use crate::plan::{Cover, Unit};
 
@@ -45,6 +46,15 @@ impl Run<'_> {
             Cover::Box(_) => OpenBox::stored_sources(unit, copy),
             Cover::Chunks(chunks) => copy.array.stored.range(chunks.clone()).map(Some).collect(),
         };
+        if let (Some(gather), Cover::Box(_)) =
+            (copy.reader.as_ref().and_then(SourceReader::gather), &unit.cover)
+        {
+            let fetched = gather.fetch(&positions, copy.array, copy.object_limit);
+            self.meter.read_time.add_time(started.elapsed());
+            let fetched = fetched?;
+            self.meter.bytes_read.add(fetched.iter().flatten().map(|bytes| bytes.len() as u64).sum());
+            return Ok(fetched);
+        }
         let mut key = String::new();
         let keys: Vec<String> = positions
             .iter()

@@ -8,6 +8,7 @@ mod copy;
 mod digest;
 mod estimate;
 mod fetch;
+mod gather;
 mod journal;
 mod lanes;
 mod prepared;

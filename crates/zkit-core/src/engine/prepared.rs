@@ -3,13 +3,14 @@
 use std::sync::atomic::AtomicUsize;
 
 use super::copy::Endpoint;
+use super::gather::SourceReader;
 use super::journal::{ObjectDigest, Record};
 use super::sink::Sink;
 use crate::codec::{Chain, Recoder};
 use crate::error::{Error, ErrorKind, Result};
 use crate::grid::{ChunkSet, for_each_index};
 use crate::plan::{ArrayCopy, CopyPlan, Cover, Unit};
-use crate::read::{ArrayReader, codec_error};
+use crate::read::codec_error;
 use crate::store::Store;
 
 /// Where an array stands: among those of the plan, and those of its store.
@@ -29,7 +30,7 @@ pub(super) struct Copy<'a> {
     pub(super) done: Option<&'a ChunkSet>,
     /// The recoder of a regular grid; rectilinear chunks compile their own.
     pub(super) recoder: Option<Recoder>,
-    pub(super) reader: Option<ArrayReader<'a>>,
+    pub(super) reader: Option<SourceReader<'a>>,
     /// The chain of the copy's chunks, where the array is rechunked.
     pub(super) target: Option<Chain>,
     pub(super) fill: Option<Vec<u8>>,
@@ -51,7 +52,7 @@ impl<'a> Copy<'a> {
         };
         let (mut reader, mut target) = (None, None);
         if array.is_rechunked() {
-            reader = Some(ArrayReader::new(endpoint.source, &array.source, memory_bytes)?);
+            reader = Some(SourceReader::new(array, endpoint.source, endpoint.parts, memory_bytes)?);
             let metadata = &array.target.metadata;
             let chain = Chain::compile(metadata, &metadata.grid.largest_chunk_shape());
             target = Some(chain.map_err(codec_error)?);
@@ -96,7 +97,7 @@ impl<'a> Copy<'a> {
         }
     }
 
-    pub(super) fn reader(&self) -> Result<&ArrayReader<'a>> {
+    pub(super) fn reader(&self) -> Result<&SourceReader<'a>> {
         self.reader.as_ref().ok_or_else(|| unprepared(self.array))
     }
 

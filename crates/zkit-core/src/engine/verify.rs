@@ -4,6 +4,7 @@
 //! parts, on both sides.
 
 use super::copy::CorruptChunk;
+use super::gather::SourceReader;
 use super::lanes::{self, Footprint, Resources};
 use super::prepared::recoder;
 use super::windows::{Window, all, sample};
@@ -47,6 +48,8 @@ pub struct Proof<'a> {
     pub store: usize,
     /// The source.
     pub source: &'a Store,
+    /// The stores that arrays which are gathered name; empty for plain copies.
+    pub parts: &'a [&'a Store],
     /// The copy, opened from what was written.
     pub copy: &'a Hierarchy,
     /// Source chunks that were skipped; they are not compared.
@@ -153,7 +156,7 @@ fn is_decodable(array: &ArrayCopy) -> bool {
 
 fn chunk_bytes(array: &ArrayCopy) -> u64 {
     let of = |node: &ArrayNode| node.metadata.chunk_decoded_bytes().unwrap_or(array.largest_bytes);
-    of(&array.source).max(of(&array.target))
+    array.decoded_chunk_bytes().max(of(&array.target))
 }
 
 fn namesake<'a>(copy: &'a Hierarchy, array: &ArrayCopy) -> Result<&'a ArrayNode> {
@@ -181,7 +184,7 @@ fn compare(
     if !is_decodable(array) {
         return task.window.chunk.map_or(Ok(0), |position| same_bytes(proof.source, target, array, position));
     }
-    let left = ArrayReader::new(proof.source, &array.source, chunk_limit)?;
+    let left = SourceReader::new(array, proof.source, proof.parts, chunk_limit)?;
     let right = ArrayReader::new(target, namesake(proof.copy, array)?, chunk_limit)?;
     let differs = || {
         let grid = &array.target.metadata.grid;
@@ -198,7 +201,7 @@ fn compare(
         return if a == b { Ok(bytes) } else { differs() };
     }
     let (mut a, mut b) = (Vec::new(), Vec::new());
-    read_slab(&left, region, &mut a, context)?;
+    left.read_slab(region, &mut a, context)?;
     read_slab(&right, region, &mut b, context)?;
     if a == b { Ok(a.len() as u64) } else { differs() }
 }

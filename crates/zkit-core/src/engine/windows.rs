@@ -242,6 +242,7 @@ mod tests {
             strategy: Strategy::Recode,
             rechunk: None,
             spill: None,
+            gather: None,
             why: String::new(),
             note: None,
             absent: AbsentChunks::Leave,

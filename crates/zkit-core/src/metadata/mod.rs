@@ -11,6 +11,7 @@ mod data_type_parse;
 mod defect;
 mod dimensions;
 mod fill;
+mod gathered;
 mod json;
 mod layout;
 

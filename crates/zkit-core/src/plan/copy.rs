@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 
 use serde::Serialize;
 
+use super::gather::{Axes, Gather, WantedGather, WantedSlice};
 use super::layout::check_frames;
 use super::memory;
 use super::rechunk::{Geometry, Rechunk, SourceKind};
@@ -82,6 +83,9 @@ pub struct ArrayCopy {
     pub rechunk: Option<Rechunk>,
     /// The stages of a rechunk through scratch space, in the place of the boxes.
     pub spill: Option<Box<Spill>>,
+    /// Where its elements come from, if not from the array `source` of one store: that then has the grid of the gathering
+    /// order, and no chunks of its own.
+    pub gather: Option<Box<Gather>>,
     /// Why, in a few words.
     pub why: String,
     /// What a reader of the copy should know.
@@ -200,6 +204,27 @@ pub fn plan_copy(wanted: Vec<WantedStore>, wish: &Wish) -> Result<CopyPlan> {
         let groups = wanted.groups.into_iter().map(|group| converted_group(group, wish.format)).collect();
         stores.push(StoreCopy { groups, format });
     }
+    finish(arrays, stores, wish)
+}
+
+/// Plans slices: stores whose arrays are put together of picked elements of others.
+///
+/// Errors: `Unsupported` if an array cannot be put together, or the target format cannot say it; `OverBudget` if not even
+/// one unit fits the memory, with the least that would do.
+pub fn plan_slice(wanted: Vec<WantedSlice>, wish: &Wish) -> Result<CopyPlan> {
+    let (mut stores, mut arrays) = (Vec::with_capacity(wanted.len()), Vec::new());
+    let mut axes = Axes::default();
+    for (store, wanted) in wanted.into_iter().enumerate() {
+        for array in &wanted.arrays {
+            arrays.push(plan_gather(store, array, wish.source, &mut axes)?);
+        }
+        stores.push(StoreCopy { groups: wanted.groups, format: wanted.format });
+    }
+    finish(arrays, stores, wish)
+}
+
+/// Shares the memory, and cuts arrays into units.
+fn finish(mut arrays: Vec<ArrayCopy>, stores: Vec<StoreCopy>, wish: &Wish) -> Result<CopyPlan> {
     let work = Wish { memory_bytes: wish.memory_bytes.saturating_sub(wish.upload_bytes), ..*wish };
     let memory = memory::share(&mut arrays, &work)?;
     let memory_bytes = memory.peak_bytes.saturating_add(wish.upload_bytes);
@@ -216,6 +241,54 @@ pub fn plan_copy(wanted: Vec<WantedStore>, wish: &Wish) -> Result<CopyPlan> {
     });
     let units: Vec<Unit> = by_array.into_iter().flatten().collect();
     Ok(CopyPlan { arrays, stores, units, totals, jobs: memory.jobs, memory })
+}
+
+fn plan_gather(store: usize, wanted: &WantedGather, kind: SourceKind, axes: &mut Axes) -> Result<ArrayCopy> {
+    let refusal = |message: String| {
+        let message = format!("could not plan a slice of `{}`: {message}", wanted.path);
+        Error::new(ErrorKind::Unsupported, message)
+    };
+    let gather = Gather::new(wanted, kind, axes).map_err(refusal)?;
+    let grid = gather.grid().map_err(refusal)?;
+    let first = &gather.parts[0].array.metadata;
+    let metadata = first
+        .gathered(&wanted.path, grid, &wanted.dimension_names, wanted.attributes.clone())
+        .map_err(refusal)?;
+    let conversion = convert(&wanted.path, &metadata, &wanted.target).map_err(refusal)?;
+    let compiled = |metadata: &ArrayMetadata| {
+        Chain::compile(metadata, &metadata.grid.largest_chunk_shape())
+            .map_err(|error| refusal(error.to_string()))
+    };
+    for part in &gather.parts {
+        compiled(&part.array.metadata)?.can_decode_to(0).map_err(refusal)?;
+    }
+    compiled(&conversion.metadata)?.can_encode_from(0).map_err(refusal)?;
+    check_frames(&wanted.path, &conversion.metadata)?;
+    let chunks = metadata.grid.total().filter(|&chunks| chunks < MOST_OBJECTS);
+    let chunks = chunks.ok_or_else(|| refusal("it has too many chunks".to_owned()))?;
+    let mut stored = ChunkSet::default();
+    (0..chunks).for_each(|position| {
+        stored.insert(position);
+    });
+    let largest_bytes = match gather.largest_chunk_bytes() {
+        Some((bytes, _)) => bytes.saturating_add(bytes / 64).saturating_add(64 << 10),
+        None => wanted.stored_bytes,
+    };
+    Ok(ArrayCopy {
+        store,
+        source: ArrayNode { path: wanted.path.clone(), metadata },
+        target: ArrayNode { path: wanted.path.clone(), metadata: conversion.metadata },
+        strategy: Strategy::Rechunk,
+        rechunk: None,
+        spill: None,
+        gather: Some(Box::new(gather)),
+        why: String::new(),
+        note: conversion.note,
+        absent: conversion.absent,
+        stored,
+        stored_bytes: wanted.stored_bytes,
+        largest_bytes,
+    })
 }
 
 fn plan_array(store: usize, wanted: Wanted) -> Result<ArrayCopy> {
@@ -252,6 +325,7 @@ fn plan_array(store: usize, wanted: Wanted) -> Result<ArrayCopy> {
         strategy,
         rechunk: None,
         spill: None,
+        gather: None,
         why,
         note,
         absent: conversion.absent,
@@ -342,6 +416,9 @@ impl CopyPlan {
             }
             let how =
                 format!("{:?} {:?} {:?} {:?}", array.strategy, array.absent, array.rechunk, array.spill);
+            if let Some(gather) = &array.gather {
+                gather.add_to(&mut hash);
+            }
             hash.update(how.as_bytes());
         }
         for unit in &self.units {
@@ -362,6 +439,10 @@ impl ArrayCopy {
 
     /// Returns the decoded bytes of one stored chunk of the source, as far as known.
     pub fn decoded_chunk_bytes(&self) -> u64 {
+        if let Some(gather) = &self.gather {
+            // a chunk of the gathering order is a part of one of a source, which is decoded for it
+            return gather.largest_chunk_bytes().map_or(self.largest_bytes, |(bytes, _)| bytes);
+        }
         self.source
             .metadata
             .chunk_decoded_bytes()
@@ -389,7 +470,14 @@ impl ArrayCopy {
             let decoded = self.stored.len().saturating_mul(self.decoded_chunk_bytes());
             self.stored_bytes as f64 / decoded.max(1) as f64
         };
-        Geometry::new(&self.source.metadata, &self.target.metadata, stored_ratio, kind)
+        let geometry = Geometry::new(&self.source.metadata, &self.target.metadata, stored_ratio, kind)?;
+        match &self.gather {
+            Some(gather) => {
+                let (_, alone) = gather.largest_chunk_bytes()?;
+                Some(geometry.gathering(alone, gather.reordered()))
+            }
+            None => Some(geometry),
+        }
     }
 
     /// Returns the memory that rewriting one chunk takes: encoded, decoded, encoded anew, and a step between.

@@ -61,7 +61,8 @@ pub(super) fn share(arrays: &mut [ArrayCopy], wish: &Wish) -> Result<Shares> {
     for (need, rechunk) in needs.iter().zip(boxes) {
         let array = &mut arrays[need.array];
         let budget = BoxBudget { boxes: shares.pool_bytes, part: part_bytes(need, shares.jobs, wish) };
-        let spill = (wish.scratch_bytes > 0 && rechunk.decodes > NEARLY_ONCE)
+        let gathered = array.gather.is_some();
+        let spill = (wish.scratch_bytes > 0 && rechunk.decodes > NEARLY_ONCE && !gathered)
             .then(|| {
                 spill::plan(array, &need.geometry, budget, wish.scratch_bytes, (wish.source, shares.jobs))
             })
@@ -83,7 +84,8 @@ pub(super) fn share(arrays: &mut [ArrayCopy], wish: &Wish) -> Result<Shares> {
         if rechunk.decodes > NEARLY_ONCE {
             array.strategy = Strategy::RechunkPasses;
             array.why = format!(
-                "another chunk grid; in {} boxes of {}, as {} hold no more: source chunks are decoded in parts, {:.1} times altogether",
+                "{}; in {} boxes of {}, as {} hold no more: source chunks are decoded in parts, {:.1} times altogether",
+                if gathered { "gathered" } else { "another chunk grid" },
                 total,
                 Bytes(rechunk.unit_bytes),
                 Bytes(wish.memory_bytes),
@@ -91,7 +93,8 @@ pub(super) fn share(arrays: &mut [ArrayCopy], wish: &Wish) -> Result<Shares> {
             );
         } else {
             array.why = format!(
-                "another chunk grid; each source chunk is decoded once, in {} of {}",
+                "{}; each source chunk is decoded once, in {} of {}",
+                if gathered { "gathered" } else { "another chunk grid" },
                 if total == 1 { "one box".to_owned() } else { format!("{total} boxes") },
                 Bytes(rechunk.unit_bytes)
             );

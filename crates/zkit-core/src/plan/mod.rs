@@ -13,9 +13,9 @@ mod spill;
 pub use access::{Access, Dimensions, ReadCost, chunks_for, grown, read_cost, shrunk};
 pub use copy::{
     ArrayCopy, CopyPlan, Cover, StoreCopy, Stored, Strategy, Totals, Unit, Wanted, WantedStore, Wish,
-    plan_copy,
+    plan_copy, plan_slice,
 };
-pub use gather::{ABSENT, Joined, Part, Pick, WantedGather, WantedSlice};
+pub use gather::{ABSENT, AxisOrder, Gather, Joined, Part, Pick, WantedGather, WantedSlice};
 pub use layout::{
     CHUNK_TARGET_BYTES, ChunkLength, ChunksWish, DimensionKey, LayoutWish, ShardsWish, check_frames,
 };

@@ -77,6 +77,10 @@ pub(super) struct Geometry {
     kind: SourceKind,
     /// Stored bytes for each decoded one.
     stored_ratio: f64,
+    /// What is decoded for a chunk of `source`, where that is only a part of one that is stored.
+    decoded_bytes: Option<u64>,
+    /// Dimensions that a box must cover whole.
+    whole: Vec<bool>,
 }
 
 /// The memory that boxes may take.
@@ -117,7 +121,15 @@ impl Geometry {
             access,
             kind,
             stored_ratio,
+            decoded_bytes: None,
+            whole: vec![false; target.shape().len()],
         })
+    }
+
+    /// Returns the geometry of an array that is gathered: for each chunk so many bytes are decoded, and boxes cover some
+    /// dimensions whole.
+    pub(super) fn gathering(self, decoded_bytes: u64, whole: Vec<bool>) -> Self {
+        Self { access: PartAccess::Whole, decoded_bytes: Some(decoded_bytes), whole, ..self }
     }
 
     /// Returns the stored bytes for each decoded one.
@@ -132,6 +144,9 @@ impl Geometry {
 
     /// Returns the decoded bytes of the part of a source chunk that a thread holds, at most, for parts of any size.
     pub(super) fn part_bytes(&self) -> u64 {
+        if let Some(bytes) = self.decoded_bytes {
+            return bytes;
+        }
         product(&self.source.largest_chunk_shape()).unwrap_or(u64::MAX).saturating_mul(self.item_bytes)
     }
 
@@ -186,14 +201,17 @@ impl Geometry {
             unit_counts: unit_counts.collect(),
             unit_chunks,
             unit_bytes: cost.box_bytes,
-            decodes: cost.decoded / self.padded_bytes().max(1.0),
+            decodes: cost.decoded / self.decoded_once().max(1.0),
             visits: saturating(cost.visits),
             work: cost.work,
         })
     }
 
     /// Returns the decoded bytes of all source chunks, what reaches over the array's edges included.
-    fn padded_bytes(&self) -> f64 {
+    fn decoded_once(&self) -> f64 {
+        if let Some(bytes) = self.decoded_bytes {
+            return self.source.counts().iter().map(|&count| float(count)).product::<f64>() * float(bytes);
+        }
         let lengths = self.source.counts().iter().zip(self.source.largest_chunk_shape());
         lengths.map(|(&count, chunk)| float(count) * float(chunk)).product::<f64>() * float(self.item_bytes)
     }
@@ -206,6 +224,9 @@ impl Geometry {
     /// Returns box lengths worth trying along a dimension, in destination chunks.
     fn lengths(&self, dimension: usize, count: u64) -> Vec<Length> {
         let count = count.max(1);
+        if self.whole[dimension] {
+            return vec![self.length(dimension, count, count)];
+        }
         let chunk = self.target_chunk[dimension].max(1);
         let mut lengths = vec![1, count];
         let source = self.source.largest_chunk_shape()[dimension].max(1);
@@ -264,7 +285,10 @@ impl Geometry {
         let item = float(self.item_bytes);
         let (hull, hull_most) = ((hull * item).min(chunk), (hull_most * item).min(chunk));
         let (per_visit, held, read) = match self.access {
-            PartAccess::Whole => (chunk, chunk, chunk),
+            PartAccess::Whole => {
+                let decoded = self.decoded_bytes.map_or(chunk, float);
+                (decoded, decoded, decoded)
+            }
             PartAccess::Blocks { block_bytes } if hull < chunk * 0.99 => {
                 let decoded = (hull + float(block_bytes)).min(chunk);
                 (decoded, hull_most, decoded)
@@ -272,8 +296,10 @@ impl Geometry {
             PartAccess::Blocks { .. } => (chunk, chunk, chunk),
             PartAccess::Prefix => ((chunk + hull) / 2.0, hull_most, chunk),
         };
-        let stored_chunk =
-            self.stored.largest_chunk_shape().iter().map(|&length| float(length)).product::<f64>() * item;
+        let stored_chunk = self.decoded_bytes.map_or_else(
+            || self.stored.largest_chunk_shape().iter().map(|&length| float(length)).product::<f64>() * item,
+            float,
+        );
         let (visit_cost, read_cost, read_bytes) = match self.kind {
             SourceKind::Local => (VISIT_LOCAL_BYTES, READ_LOCAL, visits * read),
             SourceKind::Remote => (VISIT_REMOTE_BYTES, READ_REMOTE, stored_visits * stored_chunk),

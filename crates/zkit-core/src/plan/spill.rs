@@ -231,6 +231,7 @@ impl ArrayCopy {
             strategy: Strategy::Rechunk,
             rechunk: Some(rechunk.clone()),
             spill: None,
+            gather: None,
             why: String::new(),
             note: None,
             absent,

@@ -1,36 +1,24 @@
 //! The metadata documents of a copy, in the order in which they are to be written.
 
-use crate::hierarchy::{Consolidated, Hierarchy};
 use crate::metadata::{ArrayMetadata, Json, Object, ZarrFormat, group_documents};
 use crate::plan::CopyPlan;
 use crate::store::join;
 
-/// Whether the copy gets consolidated metadata.
+/// Whether a store gets consolidated metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Consolidate {
-    /// If the source has it.
-    Auto,
-    /// In any case.
-    Always,
-    /// In no case.
-    Never,
+    /// It does.
+    Yes,
+    /// It does not: readers ask for the metadata of each node.
+    No,
 }
 
-/// Returns the metadata documents of a planned copy with their keys, in the order in which they are to be
+/// Returns the metadata documents of a planned store with their keys, in the order in which they are to be
 /// written: arrays, then groups from the deepest up, then the root's, which make the store look complete.
-pub fn metadata_documents(
-    plan: &CopyPlan,
-    store: usize,
-    source: &Hierarchy,
-    consolidate: Consolidate,
-) -> Vec<(String, Json)> {
+pub fn metadata_documents(plan: &CopyPlan, store: usize, consolidate: Consolidate) -> Vec<(String, Json)> {
     let of_store = &plan.stores[store];
     let arrays = || plan.arrays.iter().filter(move |array| array.store == store);
-    let consolidated = match consolidate {
-        Consolidate::Auto => source.consolidated != Consolidated::None,
-        Consolidate::Always => true,
-        Consolidate::Never => false,
-    };
+    let consolidated = consolidate == Consolidate::Yes;
     let mut nodes: Vec<(String, Vec<(&'static str, Json)>)> = arrays()
         .map(|array| (array.target.prefix().to_owned(), ArrayMetadata::documents(&array.target.metadata)))
         .collect();

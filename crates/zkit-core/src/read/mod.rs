@@ -2,14 +2,18 @@
 
 mod line;
 mod part;
+mod picks;
 mod reader;
 mod slabs;
 mod variable;
 mod visit;
 
 pub use line::{Line, LineElements};
+pub use picks::{BoxPiece, BoxVisitor, Boxes};
 pub use reader::{ArrayReader, ChunkSource, ReadContext, with_scratch};
-pub(crate) use reader::{ThreadBuffers, codec_error, read_slab, release_scratch, to_usize, with_buffers};
+pub(crate) use reader::{
+    ThreadBuffers, codec_error, fill_run, read_slab, release_scratch, to_usize, with_buffers,
+};
 pub use slabs::{Slabs, slabs_of};
 pub(crate) use visit::WHOLE_SHARD_BYTES;
 pub use visit::{Piece, Visitor};

@@ -348,7 +348,7 @@ fn parts_are_runs(parts: &[Region], region: &Region) -> bool {
     parts.iter().all(|part| part.shape[cut + 1..] == region.shape[cut + 1..])
 }
 
-pub(super) fn fill_run(fill: &[u8], run: &mut [u8]) -> Result<()> {
+pub(crate) fn fill_run(fill: &[u8], run: &mut [u8]) -> Result<()> {
     if fill.iter().all(|&byte| byte == 0) {
         run.fill(0);
         return Ok(());

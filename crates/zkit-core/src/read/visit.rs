@@ -250,7 +250,7 @@ impl Wanted<'_> {
 }
 
 /// Makes a buffer that long; what it holds does not matter, as it is overwritten.
-fn resize(buffer: &mut Vec<u8>, length: usize) {
+pub(super) fn resize(buffer: &mut Vec<u8>, length: usize) {
     if buffer.len() < length {
         buffer.resize(length, 0);
     }

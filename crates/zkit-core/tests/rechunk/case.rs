@@ -79,7 +79,7 @@ const CODECS: [&str; 6] = [
 
 pub(crate) const GZIP: &str = CODECS[4];
 
-fn item_bytes(data_type: &str) -> usize {
+pub(crate) fn item_bytes(data_type: &str) -> usize {
     match data_type {
         "uint8" => 1,
         "int16" => 2,
@@ -251,7 +251,7 @@ impl Case {
         bytes_of(&array)
     }
 
-    fn hierarchy(folder: &Path) -> Hierarchy {
+    pub(crate) fn hierarchy(folder: &Path) -> Hierarchy {
         let url = folder.display().to_string().parse().expect("a path is a store");
         Hierarchy::open(&url, &StoreOptions::default()).expect("the store opens")
     }
@@ -310,6 +310,7 @@ impl Case {
         let writer = LocalWriter::open(&target).expect("it exists");
         let endpoint = Endpoint {
             source: source.readable_store().expect("local"),
+            parts: &[],
             sink: Sink::Local { writer: &writer, journal: None },
             done: &[],
             resumed: false,
@@ -326,7 +327,7 @@ impl Case {
         .expect("the copy is made");
         assert!(!scratch.exists(), "scratch space is given back");
         assert_eq!(finished, [0]);
-        for (key, document) in metadata_documents(&plan, 0, &source, Consolidate::Never) {
+        for (key, document) in metadata_documents(&plan, 0, Consolidate::No) {
             writer.put(&key, document.to_pretty().as_bytes()).expect("the folder is ours");
         }
         let bytes_decoded = observer.meter().bytes_decoded.get();
@@ -421,8 +422,14 @@ impl Copied {
     /// Compares the copy with its source.
     pub(crate) fn verify(&self, mode: Verify, resources: Resources) -> Result<()> {
         let (source, copy) = (Case::hierarchy(&self.source), Case::hierarchy(&self.target));
-        let proof =
-            Proof { plan: &self.plan, store: 0, source: source.readable_store()?, copy: &copy, corrupt: &[] };
+        let proof = Proof {
+            plan: &self.plan,
+            store: 0,
+            source: source.readable_store()?,
+            parts: &[],
+            copy: &copy,
+            corrupt: &[],
+        };
         verify(proof, mode, resources, &Silent::default(), &Cancel::default()).map(|_| ())
     }
 }

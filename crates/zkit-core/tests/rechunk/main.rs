@@ -3,6 +3,7 @@
 #![expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small numbers")]
 
 mod case;
+mod slices;
 
 use proptest::prelude::*;
 use zkit_core::engine::{Resources, Verify};

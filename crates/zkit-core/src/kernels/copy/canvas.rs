@@ -25,6 +25,8 @@ pub struct Canvas {
     chunk_counts: Vec<usize>,
     /// The first element of each cell along each dimension, and the end of the last.
     cuts: Vec<Vec<usize>>,
+    /// Where elements lie along each dimension that is reordered; empty where none is.
+    places: Vec<Option<Vec<usize>>>,
     cells: usize,
     claimed: Vec<AtomicU64>,
     released: AtomicUsize,
@@ -80,12 +82,30 @@ impl Canvas {
             chunk_bytes,
             chunk_counts: chunk_counts.to_vec(),
             cuts,
+            places: Vec::new(),
             cells,
             claimed: bits(cells),
             released: AtomicUsize::new(0),
             taken: bits(chunks),
             touched: bits(chunks),
         })
+    }
+
+    /// Returns the canvas with dimensions reordered: an element that is written to position `n` comes to lie at
+    /// `places[n]`, in cells that are cut along positions. `None` unless each reordering covers its dimension's cells from
+    /// 0 on, and has each place once.
+    pub fn reordered(mut self, places: Vec<Option<Vec<usize>>>) -> Option<Self> {
+        let is_whole = |(places, cuts): (&Option<Vec<usize>>, &Vec<usize>)| {
+            let Some(places) = places else { return true };
+            let mut seen = vec![false; places.len()];
+            let once = places.iter().all(|&at| at < seen.len() && !std::mem::replace(&mut seen[at], true));
+            once && cuts.first() == Some(&0) && cuts.last() == Some(&places.len())
+        };
+        if places.len() != self.cuts.len() || !places.iter().zip(&self.cuts).all(is_whole) {
+            return None;
+        }
+        self.places = if places.iter().all(Option::is_none) { Vec::new() } else { places };
+        Some(self)
     }
 
     /// Returns how many cells there are.
@@ -198,19 +218,25 @@ impl Cell<'_> {
     ) -> Result<(), OutOfBounds> {
         self.check(start, shape)?;
         check(self.canvas.item_size, shape, layout, src.len(), "source")?;
-        self.each_chunk(start, shape, true, |part, to| {
-            let offset: isize =
-                (0..start.len()).map(|d| layout.strides[d] * (part.from[d] - start[d]).cast_signed()).sum();
-            // SAFETY: the part is some of the items that were found inside the source; `to` is this cell's alone.
-            unsafe {
-                let src = src.as_ptr().wrapping_add(layout.offset).offset(offset);
-                copy_items(
-                    self.canvas.item_size,
-                    part.shape,
-                    (src, layout.strides),
-                    (to, &self.canvas.chunk_strides),
-                );
-            }
+        self.each_run(start, shape, |from, placed, shape| {
+            // the box lies inside the source, so its parts do
+            let first: isize =
+                (0..shape.len()).map(|d| layout.strides[d] * (from[d] - start[d]).cast_signed()).sum();
+            self.each_chunk(placed, shape, true, |part, to| {
+                let offset: isize = (0..shape.len())
+                    .map(|d| layout.strides[d] * (part.from[d] - placed[d]).cast_signed())
+                    .sum();
+                // SAFETY: the part is some of the items that were found inside the source; `to` is this cell's alone.
+                unsafe {
+                    let src = src.as_ptr().wrapping_add(layout.offset).offset(first + offset);
+                    copy_items(
+                        self.canvas.item_size,
+                        part.shape,
+                        (src, layout.strides),
+                        (to, &self.canvas.chunk_strides),
+                    );
+                }
+            });
         });
         Ok(())
     }
@@ -228,12 +254,14 @@ impl Cell<'_> {
             element.len(),
             "source",
         )?;
-        self.each_chunk(start, shape, false, |part, to| {
-            // SAFETY: the one item was found inside `element`; `to` is this cell's alone.
-            unsafe {
-                let (from, to) = ((element.as_ptr(), &strides[..]), (to, &self.canvas.chunk_strides[..]));
-                copy_items(self.canvas.item_size, part.shape, from, to);
-            }
+        self.each_run(start, shape, |_, placed, shape| {
+            self.each_chunk(placed, shape, false, |part, to| {
+                // SAFETY: the one item was found inside `element`; `to` is this cell's alone.
+                unsafe {
+                    let (from, to) = ((element.as_ptr(), &strides[..]), (to, &self.canvas.chunk_strides[..]));
+                    copy_items(self.canvas.item_size, part.shape, from, to);
+                }
+            });
         });
         Ok(())
     }
@@ -246,6 +274,46 @@ impl Cell<'_> {
             });
         let outside = OutOfBounds { buffer: "cell", len: self.canvas.bytes };
         if inside { Ok(()) } else { Err(outside) }
+    }
+
+    /// Calls `work` for the parts of a box that stay boxes where elements are reordered: with the first position of a part,
+    /// the first place, and its shape.
+    fn each_run(&self, start: &[usize], shape: &[usize], mut work: impl FnMut(&[usize], &[usize], &[usize])) {
+        if self.canvas.places.is_empty() || shape.contains(&0) {
+            return work(start, start, shape);
+        }
+        let (mut from, mut placed, mut lengths) = (start.to_vec(), start.to_vec(), shape.to_vec());
+        // the end of the run from a position on
+        let run = |d: usize, at: usize| match &self.canvas.places[d] {
+            None => (at, shape[d]),
+            Some(places) => {
+                let most = start[d] + shape[d] - at;
+                let neighbours = places[at..].windows(2).take(most - 1);
+                (places[at], 1 + neighbours.take_while(|pair| pair[0] + 1 == pair[1]).count())
+            }
+        };
+        for d in 0..shape.len() {
+            (placed[d], lengths[d]) = run(d, start[d]);
+        }
+        loop {
+            work(&from, &placed, &lengths);
+            let mut d = shape.len();
+            loop {
+                if d == 0 {
+                    return;
+                }
+                d -= 1;
+                from[d] += lengths[d];
+                let more = from[d] < start[d] + shape[d];
+                if !more {
+                    from[d] = start[d];
+                }
+                (placed[d], lengths[d]) = run(d, from[d]);
+                if more {
+                    break;
+                }
+            }
+        }
     }
 
     /// Calls `work` for the part of a box in each chunk that it meets, with the place of the part's first item.
@@ -406,6 +474,34 @@ mod tests {
         let canvas = Canvas::new(Vec::new(), 1, &[2], &[1], vec![vec![0, 2]]).unwrap();
         drop(canvas.claim(0).unwrap());
         assert!(!canvas.is_filled() && canvas.take_chunk(0).is_none());
+    }
+
+    #[test]
+    fn reordered_elements_come_to_lie_at_their_places() {
+        let canvas = Canvas::new(Vec::new(), 1, &[1, 2], &[2, 3], vec![vec![0, 2], vec![0, 2, 5]]).unwrap();
+        let canvas = canvas.reordered(vec![None, Some(vec![3, 0, 1, 2, 4])]).unwrap();
+        let layout = Strided { offset: 0, strides: &[3, 1] };
+        let mut second = canvas.claim(1).unwrap();
+        second.write(&[0, 2], &[2, 3], &[12, 13, 14, 22, 23, 24], layout).unwrap();
+        second.done();
+        let mut first = canvas.claim(0).unwrap();
+        assert!(first.write(&[0, 1], &[1, 2], &[0; 2], Strided { offset: 0, strides: &[2, 1] }).is_err());
+        first.write(&[0, 0], &[2, 2], &[10, 11, 0, 20, 21, 0], layout).unwrap();
+        first.done();
+        let rows: Vec<Vec<u8>> = [0, 3]
+            .map(|row| (row..row + 3).flat_map(|at| canvas.take_chunk(at).unwrap().0.to_vec()).collect())
+            .into();
+        assert_eq!(rows, [vec![11, 12, 13, 10, 14, 0], vec![21, 22, 23, 20, 24, 0]]);
+    }
+
+    #[test]
+    fn refuses_reorderings_that_lose_elements() {
+        let canvas = || Canvas::new(Vec::new(), 1, &[2], &[2], vec![vec![0, 3]]).unwrap();
+        assert!(canvas().reordered(vec![Some(vec![2, 0, 1])]).is_some());
+        for places in [vec![0, 0, 1], vec![0, 1], vec![0, 1, 3], vec![0, 1, 2, 3]] {
+            assert!(canvas().reordered(vec![Some(places)]).is_none());
+        }
+        assert!(canvas().reordered(Vec::new()).is_none());
     }
 
     #[test]

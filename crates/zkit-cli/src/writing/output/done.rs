@@ -1,26 +1,26 @@
 //! What a finished run says.
 
 use serde::Serialize;
-use zkit_cli::Shell;
-use zkit_core::hierarchy::ArrayNode;
-use zkit_core::plan::{ArrayCopy, CopyPlan, Stored, Strategy};
+use zkit_core::plan::{ArrayCopy, Strategy};
 use zkit_report::{Column, Document, Facts, Table, format};
 
+use super::Own;
 use super::arrays::{self, ArrayOutput};
 use super::stages::Seconds;
-use crate::Done;
-use crate::args::RecompressArgs;
-use crate::source::{Source, is_coordinate};
-use crate::targets::Chosen;
+use crate::memory;
+use crate::shell::Shell;
+use crate::writing::run::{Done, Run};
 
 /// Skipped chunks that people are told of by name; programs get them all.
 const CORRUPT_SHOWN: usize = 20;
 
 /// The JSON of a finished run, version 1.
 #[derive(Debug, Serialize)]
-struct DoneOutput {
+struct DoneOutput<'a, Fields> {
     schema_version: u32,
     source: String,
+    /// All stores that were read from.
+    sources: Vec<String>,
     destination: String,
     stores: Vec<StoreOutput>,
     complete: bool,
@@ -41,8 +41,8 @@ struct DoneOutput {
     resumed_objects: u64,
     /// Source chunks that were skipped; fill values stand in their place.
     corrupt_chunks: Vec<CorruptOutput>,
-    /// With --first: what all arrays would take.
-    extrapolated: Option<Extrapolated>,
+    #[serde(flatten)]
+    own: &'a Fields,
     arrays: Vec<ArrayOutput>,
 }
 
@@ -66,69 +66,59 @@ struct CorruptOutput {
     message: String,
 }
 
-/// What all arrays would take, by those that were copied.
-#[derive(Debug, Serialize)]
-struct Extrapolated {
-    arrays: usize,
-    seconds: f64,
-    bytes_written: u64,
-    objects_written: u64,
-}
-
 /// Says that there is nothing to do.
-pub(crate) fn emit_already_done(
-    shell: &Shell,
-    args: &RecompressArgs,
-    destinations: &[String],
-) -> anyhow::Result<()> {
+///
+/// `destination` is where all of it went, as it was given; `already_done` are the stores that were found there.
+pub fn emit_already_done(shell: &Shell, destination: &str, already_done: &[String]) -> anyhow::Result<()> {
     #[derive(Serialize)]
     struct AlreadyDone<'a> {
         schema_version: u32,
-        destination: String,
+        destination: &'a str,
         complete: bool,
         already_done: &'a [String],
         remaining_units: u64,
     }
     let mut facts = Facts::new();
-    for destination in destinations {
+    for destination in already_done {
         facts.fact("already done", destination);
     }
-    let output = AlreadyDone {
-        schema_version: 1,
-        destination: args.destination_text(),
-        complete: true,
-        already_done: destinations,
-        remaining_units: 0,
-    };
+    let output =
+        AlreadyDone { schema_version: 1, destination, complete: true, already_done, remaining_units: 0 };
     let mut document = Document::new();
     document.facts(facts);
     shell.emit(&document, &output)
 }
 
 /// Prints what was done.
-pub(crate) fn emit_done(
-    shell: &Shell,
-    args: &RecompressArgs,
-    sources: &[Source],
-    chosen: &[Vec<Chosen>],
-    plan: &CopyPlan,
+pub fn emit_done<Fields: Serialize>(run: &Run<'_>, done: &Done, own: &Own<'_, Fields>) -> anyhow::Result<()> {
+    let output = output(run, done, own);
+    run.shell.emit(&document(&output, run, done, own), &output)
+}
+
+fn output<'a, Fields: Serialize>(
+    run: &Run<'_>,
     done: &Done,
-) -> anyhow::Result<()> {
-    let meter = shell.observer().meter();
+    own: &'a Own<'_, Fields>,
+) -> DoneOutput<'a, Fields> {
+    let (plan, meter) = (run.plan, run.shell.observer().meter());
     let copied = plan.arrays.iter().filter(|array| array.strategy == Strategy::CopyBytes).count();
-    let stores = sources.iter().map(|source| StoreOutput {
-        source: source.hierarchy.url.clone(),
-        destination: source.destination.to_string(),
+    let stores = run.jobs.iter().enumerate().map(|(store, job)| StoreOutput {
+        source: run.name_of(store),
+        destination: job.destination.to_string(),
     });
     let corrupt = done.written.corrupt.iter().map(|chunk| CorruptOutput {
-        path: plan.arrays[chunk.array].source.path.clone(),
+        path: plan.arrays[chunk.array].target.path.clone(),
         chunk: chunk.chunk_index.clone(),
         message: chunk.message.clone(),
     });
-    let mut output = DoneOutput {
+    let requests = run.source_stores().map(zkit_core::store::Store::requests);
+    let requests = requests.fold(done.written.requests, |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    let sources = run.sources();
+    DoneOutput {
         schema_version: 1,
-        source: sources.first().map_or_else(String::new, |source| source.hierarchy.url.clone()),
-        destination: args.destination_text(),
+        source: sources.first().cloned().unwrap_or_default(),
+        sources,
+        destination: run.destination.to_owned(),
         stores: stores.collect(),
         complete: true,
         arrays_written: plan.arrays.len() - copied,
@@ -138,72 +128,36 @@ pub(crate) fn emit_done(
         bytes_decoded: meter.bytes_decoded.get(),
         bytes_encoded: meter.bytes_encoded.get(),
         bytes_written: meter.bytes_written.get(),
-        requests: done.requests.0,
-        retries: done.requests.1,
+        requests: requests.0,
+        retries: requests.1,
         seconds: Seconds::of(meter, done.total_time, done.plan_time),
-        peak_memory_bytes: zkit_cli::memory::peak_rss_bytes(),
+        peak_memory_bytes: memory::peak_rss_bytes(),
         verified: VerifiedOutput {
-            mode: args.verify.name(),
+            mode: run.args.verify.name(),
             objects: done.written.verified.regions,
             bytes: done.written.verified.bytes,
         },
         remaining_units: 0,
         resumed_objects: done.written.resumed_objects,
         corrupt_chunks: corrupt.collect(),
-        extrapolated: None,
-        arrays: arrays::outputs(sources, chosen, plan),
-    };
-    output.extrapolated = extrapolated(&output, sources, plan);
-    shell.emit(&document(&output, chosen, plan, done), &output)
-}
-
-/// Scales what the first variables took to all of them, by decoded bytes; coordinates are copied in any case.
-fn extrapolated(output: &DoneOutput, sources: &[Source], plan: &CopyPlan) -> Option<Extrapolated> {
-    let decoded = |array: &ArrayNode, stored: &Stored| {
-        let chunk = array.metadata.chunk_decoded_bytes();
-        chunk.map_or(stored.bytes, |bytes| bytes.saturating_mul(stored.chunks.len()))
-    };
-    let left: u64 = sources
-        .iter()
-        .flat_map(|source| &source.left_out)
-        .map(|listed| decoded(&listed.array, &listed.stored))
-        .sum();
-    let variables = || plan.arrays.iter().filter(|array| !is_coordinate(&array.source));
-    let copied: u64 =
-        variables().map(|array| array.stored.len().saturating_mul(array.decoded_chunk_bytes())).sum();
-    let arrays = plan.arrays.len() + sources.iter().map(|source| source.left_out.len()).sum::<usize>();
-    if sources.iter().all(|source| source.left_out.is_empty()) || copied == 0 {
-        return None;
+        own: &own.fields,
+        arrays: arrays::outputs(run, own.codec_reasons),
     }
-    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-    let scale = (copied + left) as f64 / copied as f64;
-    // coordinates and metadata are small, but may be many objects
-    let coordinates: u64 =
-        plan.arrays.iter().filter(|array| is_coordinate(&array.source)).map(|array| array.stored.len()).sum();
-    let chunks = output.objects_written.saturating_sub(coordinates + plan.arrays.len() as u64);
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "an estimate, of positive numbers"
-    )]
-    let scaled = |number: u64| (number as f64 * scale) as u64;
-    Some(Extrapolated {
-        arrays,
-        seconds: output.seconds.plan + (output.seconds.total - output.seconds.plan) * scale,
-        bytes_written: scaled(output.bytes_written),
-        objects_written: scaled(chunks) + coordinates + arrays as u64,
-    })
 }
 
-fn document(output: &DoneOutput, chosen: &[Vec<Chosen>], plan: &CopyPlan, done: &Done) -> Document {
+fn document<Fields>(
+    output: &DoneOutput<'_, Fields>,
+    run: &Run<'_>,
+    done: &Done,
+    own: &Own<'_, Fields>,
+) -> Document {
+    let plan = run.plan;
     let mut document = Document::new();
-    document.facts(facts(output, plan, done));
-    let mut why = Facts::new();
-    for (paths, choice) in arrays::choices(chosen, plan) {
-        why.fact(format!("codec of {paths}"), choice);
-    }
-    document.facts(why);
+    document.facts(facts(output, run, done, &own.facts));
+    document.facts(arrays::codec_facts(plan, own.codec_reasons));
+    own.tables.iter().for_each(|table| {
+        document.table(table.clone());
+    });
     if output.seconds.is_worth_telling() {
         document.table(output.seconds.table(plan.jobs));
     }
@@ -214,7 +168,7 @@ fn document(output: &DoneOutput, chosen: &[Vec<Chosen>], plan: &CopyPlan, done: 
     };
     let mut table = Table::new([Column::left("array"), Column::left("how it was copied").wraps()]);
     for array in plan.arrays.iter().filter(told) {
-        table.row([array.source.path.clone(), array.note.clone().unwrap_or_else(|| array.why.clone())]);
+        table.row([array.target.path.clone(), array.note.clone().unwrap_or_else(|| array.why.clone())]);
     }
     document.table(table);
     let mut corrupt = Table::new([
@@ -229,11 +183,17 @@ fn document(output: &DoneOutput, chosen: &[Vec<Chosen>], plan: &CopyPlan, done: 
     document
 }
 
-fn facts(output: &DoneOutput, plan: &CopyPlan, done: &Done) -> Facts {
+fn facts<Fields>(
+    output: &DoneOutput<'_, Fields>,
+    run: &Run<'_>,
+    done: &Done,
+    own: &[(String, String)],
+) -> Facts {
+    let plan = run.plan;
     let stored: u64 = plan.arrays.iter().map(|array| array.stored_bytes).sum();
     let mut facts = Facts::new();
-    match output.stores.as_slice() {
-        [one] => facts.fact("source", format!("{}, {}", one.source, format::bytes(stored))),
+    match output.sources.as_slice() {
+        [one] => facts.fact("source", format!("{one}, {}", format::bytes(stored))),
         many => facts.fact(
             "sources",
             format!("{}, {}", format::counted(many.len() as u64, "store", "stores"), format::bytes(stored)),
@@ -270,18 +230,8 @@ fn facts(output: &DoneOutput, plan: &CopyPlan, done: &Done) -> Facts {
         let chunks = format::counted(output.corrupt_chunks.len() as u64, "chunk", "chunks");
         facts.fact("skipped", format!("{chunks} that did not decode; fill values stand in their place"));
     }
-    if let Some(all) = &output.extrapolated {
-        let seconds = std::time::Duration::from_secs_f64(all.seconds.clamp(0.0, 1e9));
-        facts.fact(
-            "all of them",
-            format!(
-                "{} would take about {}, {} in {}",
-                format::counted(all.arrays as u64, "array", "arrays"),
-                format::duration(seconds),
-                format::bytes(all.bytes_written),
-                format::counted(all.objects_written, "object", "objects")
-            ),
-        );
+    for (key, value) in own {
+        facts.fact(key, value);
     }
     facts.fact("time", format::duration(done.total_time));
     if output.seconds.is_worth_telling() {

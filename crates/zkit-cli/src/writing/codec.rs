@@ -1,35 +1,36 @@
 //! `--codec`: a compressor in a few words.
 
-use zkit_cli::values::parse_bytes;
 use zkit_core::metadata::{BloscShuffle, Json, TargetCodec};
+
+use crate::values::parse_bytes;
 
 /// A codec, or the wish for one.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum CodecChoice {
+pub enum CodecChoice {
     /// Chosen by measuring samples.
     Auto,
     /// Named.
     Given(TargetCodec),
 }
 
-/// Parses `auto`, or what [`parse`] parses.
-pub(crate) fn parse_choice(text: &str) -> Result<CodecChoice, String> {
+/// Parses `auto`, or what [`parse_codec`] parses.
+pub fn parse_choice(text: &str) -> Result<CodecChoice, String> {
     match text {
         "auto" => Ok(CodecChoice::Auto),
-        text => parse(text).map(CodecChoice::Given),
+        text => parse_codec(text).map(CodecChoice::Given),
     }
 }
 
 /// Returns the text that [`parse_choice`] reads as this choice.
-pub(crate) fn choice_text(choice: &CodecChoice) -> String {
+pub fn choice_text(choice: &CodecChoice) -> String {
     match choice {
         CodecChoice::Auto => "auto".to_owned(),
         CodecChoice::Given(codec) => text_of(codec),
     }
 }
 
-/// Returns the text that [`parse`] reads as this codec.
-pub(crate) fn text_of(codec: &TargetCodec) -> String {
+/// Returns the text that [`parse_codec`] reads as this codec.
+pub fn text_of(codec: &TargetCodec) -> String {
     match codec {
         TargetCodec::Blosc { compressor, level, shuffle, block_bytes } => {
             let shuffle = match shuffle {
@@ -51,7 +52,7 @@ pub(crate) fn text_of(codec: &TargetCodec) -> String {
 }
 
 /// Parses `blosc:zstd:3:bitshuffle:512KiB`, `zstd:3`, `gzip:5`, `none`, `keep`, or JSON as in metadata.
-pub(crate) fn parse(text: &str) -> Result<TargetCodec, String> {
+pub fn parse_codec(text: &str) -> Result<TargetCodec, String> {
     if text.trim_start().starts_with(['{', '[']) {
         return Json::parse(text.as_bytes())
             .map(TargetCodec::Json)
@@ -117,10 +118,10 @@ mod tests {
 
     #[test]
     fn short_forms_take_defaults() {
-        assert_eq!(parse("blosc").unwrap(), parse("blosc:zstd:3:bitshuffle").unwrap());
-        assert_eq!(parse("zstd").unwrap(), TargetCodec::Zstd(3));
-        assert_eq!(parse("none").unwrap(), TargetCodec::Uncompressed);
-        assert!(matches!(parse("{\"id\":\"zlib\",\"level\":1}").unwrap(), TargetCodec::Json(_)));
+        assert_eq!(parse_codec("blosc").unwrap(), parse_codec("blosc:zstd:3:bitshuffle").unwrap());
+        assert_eq!(parse_codec("zstd").unwrap(), TargetCodec::Zstd(3));
+        assert_eq!(parse_codec("none").unwrap(), TargetCodec::Uncompressed);
+        assert!(matches!(parse_codec("{\"id\":\"zlib\",\"level\":1}").unwrap(), TargetCodec::Json(_)));
     }
 
     #[test]
@@ -128,11 +129,11 @@ mod tests {
         for text in
             ["blosc:zstd:1:bitshuffle:1048576", "blosc:lz4:5:shuffle", "zstd:-3", "gzip:9", "none", "keep"]
         {
-            assert_eq!(text_of(&parse(text).unwrap()), text);
+            assert_eq!(text_of(&parse_codec(text).unwrap()), text);
         }
         assert_eq!(
-            parse("blosc:zstd:1:shuffle:1MiB").unwrap(),
-            parse("blosc:zstd:1:shuffle:1048576").unwrap()
+            parse_codec("blosc:zstd:1:shuffle:1MiB").unwrap(),
+            parse_codec("blosc:zstd:1:shuffle:1048576").unwrap()
         );
         assert_eq!(parse_choice("auto").unwrap(), CodecChoice::Auto);
     }
@@ -150,7 +151,7 @@ mod tests {
             "{",
             "",
         ] {
-            assert!(parse(text).is_err(), "{text}");
+            assert!(parse_codec(text).is_err(), "{text}");
         }
     }
 }

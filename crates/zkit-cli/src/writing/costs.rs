@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use zkit_cli::Shell;
 use zkit_core::engine::{self, Estimate};
 use zkit_core::error::Error;
 use zkit_core::event::Event;
@@ -12,8 +11,8 @@ use zkit_core::plan::CopyPlan;
 use zkit_core::publish;
 use zkit_core::store::{LocalWriter, RemoteStore, RemoteWriter, write_error};
 
-use crate::args::RecompressArgs;
-use crate::source::{Access, Source};
+use super::destinations::Reach;
+use super::run::Run;
 
 /// Files that a probe writes, and their bytes.
 const PROBE_FILES: u64 = 200;
@@ -25,22 +24,23 @@ const PROBE_TIME: Duration = Duration::from_secs(2);
 const PROBE_PATIENCE: Duration = Duration::from_secs(20);
 
 /// What a plan costs beside its own totals.
-pub(crate) struct Costs {
+#[derive(Debug)]
+pub struct Costs {
     /// Disk space of chunks that the source leaves out and the copy cannot.
-    pub(crate) absent_bytes: u64,
+    pub(super) absent_bytes: u64,
     /// Free disk space at the destination.
-    pub(crate) free_bytes: Option<u64>,
+    pub(super) free_bytes: Option<u64>,
     /// Sizes and time, from a sample.
-    pub(crate) estimate: Option<Estimate>,
+    pub(super) estimate: Option<Estimate>,
     /// How fast the destination takes files; `None` if nothing can be written there.
-    pub(crate) probe: Option<Probe>,
+    pub(super) probe: Option<Probe>,
 }
 
 /// How fast a directory takes files.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Probe {
-    pub(crate) files_per_second: f64,
-    pub(crate) bytes_per_second: f64,
+pub(super) struct Probe {
+    pub(super) files_per_second: f64,
+    pub(super) bytes_per_second: f64,
 }
 
 impl Probe {
@@ -53,13 +53,13 @@ impl Probe {
 
 impl Costs {
     /// Returns the whole time: reading, decoding and encoding, or creating files where that takes longer.
-    pub(crate) fn seconds(&self, plan: &CopyPlan) -> Option<f64> {
+    pub fn seconds(&self, plan: &CopyPlan) -> Option<f64> {
         let estimate = self.estimate?;
         Some(estimate.time.as_secs_f64().max(self.writing_seconds(plan).unwrap_or(0.0)))
     }
 
     /// Returns the seconds that writing takes by the probe.
-    pub(crate) fn writing_seconds(&self, plan: &CopyPlan) -> Option<f64> {
+    pub(super) fn writing_seconds(&self, plan: &CopyPlan) -> Option<f64> {
         let (probe, estimate) = (self.probe?, self.estimate?);
         #[expect(clippy::cast_precision_loss, reason = "an estimate")]
         let (files, bytes) = (plan.totals.chunks_written as f64, estimate.bytes_encoded as f64);
@@ -67,45 +67,41 @@ impl Costs {
     }
 
     /// Returns whether creating files would take most of the time.
-    pub(crate) fn files_dominate(&self, plan: &CopyPlan) -> bool {
+    pub(super) fn files_dominate(&self, plan: &CopyPlan) -> bool {
         let work = self.estimate.map_or(0.0, |estimate| estimate.time.as_secs_f64());
         self.writing_seconds(plan).is_some_and(|seconds| seconds > work && seconds > 60.0)
     }
 }
 
-/// Measures what a plan would cost.
-pub(crate) fn costs(
-    args: &RecompressArgs,
-    sources: &[Source],
-    access: &Access<'_>,
-    plan: &CopyPlan,
-    shell: &Shell,
-) -> anyhow::Result<Costs> {
-    shell.observer().event(Event::Phase("estimating"));
-    let stores = sources.iter().map(Source::store).collect::<Result<Vec<_>, Error>>()?;
-    let first = sources.first().map(|source| &source.destination);
-    let absent_bytes = engine::absent_bytes(plan)?;
-    let estimate = engine::estimate_copy(plan, &stores, args.resources.jobs().get(), shell.cancel())?;
-    Ok(Costs {
-        absent_bytes,
-        free_bytes: first.and_then(|destination| publish::free_bytes(destination.local_path()?)),
-        estimate,
-        probe: first.and_then(|destination| probe(destination, access).ok()),
-    })
-}
-
-/// Writes some files or objects beside a destination, and removes them.
-fn probe(destination: &StoreUrl, access: &Access<'_>) -> Result<Probe, Error> {
-    match destination.local_path() {
-        Some(path) => probe_directory(path),
-        None => probe_bucket(&RemoteStore::open(destination, &access.options)?, access),
+impl Run<'_> {
+    /// Measures what the plan would cost, on samples of its sources and by a short probe of the first destination.
+    pub fn costs(&self, reach: &Reach<'_>) -> anyhow::Result<Costs> {
+        self.shell.observer().event(Event::Phase("estimating"));
+        let stores: Vec<_> = self.jobs.iter().map(|job| job.source).collect();
+        let first = self.jobs.first().map(|job| job.destination);
+        let absent_bytes = engine::absent_bytes(self.plan)?;
+        let estimate = engine::estimate_copy(self.plan, &stores, self.resources.jobs, self.shell.cancel())?;
+        Ok(Costs {
+            absent_bytes,
+            free_bytes: first.and_then(|destination| publish::free_bytes(destination.local_path()?)),
+            estimate,
+            probe: first.and_then(|destination| probe(destination, reach).ok()),
+        })
     }
 }
 
-fn probe_bucket(store: &RemoteStore, access: &Access<'_>) -> Result<Probe, Error> {
+/// Writes some files or objects beside a destination, and removes them.
+fn probe(destination: &StoreUrl, reach: &Reach<'_>) -> Result<Probe, Error> {
+    match destination.local_path() {
+        Some(path) => probe_directory(path),
+        None => probe_bucket(&RemoteStore::open(destination, reach.options())?, reach),
+    }
+}
+
+fn probe_bucket(store: &RemoteStore, reach: &Reach<'_>) -> Result<Probe, Error> {
     // a name that nobody else has: what is below it is removed
     let name = format!(".partial.probe-{}", publish::unique_name());
-    let writer = RemoteWriter::new(store.sibling(&name)?, &access.room);
+    let writer = RemoteWriter::new(store.sibling(&name)?, reach.room());
     let bytes = vec![0x5a; PROBE_FILE_BYTES];
     let started = Instant::now();
     let (mut objects, mut written) = (0, Ok(()));

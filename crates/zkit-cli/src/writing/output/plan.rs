@@ -3,20 +3,19 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use zkit_cli::Shell;
 use zkit_core::plan::{CopyPlan, Totals};
 use zkit_core::publish::metadata_documents;
+use zkit_core::store::Store;
 use zkit_report::{Document, Facts, format};
 
+use super::Own;
 use super::arrays::{self, ArrayOutput};
-use crate::args::RecompressArgs;
-use crate::dry_run::Costs;
-use crate::source::Source;
-use crate::targets::Chosen;
+use crate::writing::costs::Costs;
+use crate::writing::run::Run;
 
 /// The JSON of a plan, version 1.
 #[derive(Debug, Serialize)]
-struct PlanOutput {
+struct PlanOutput<'a, Fields> {
     schema_version: u32,
     dry_run: bool,
     source: String,
@@ -39,33 +38,32 @@ struct PlanOutput {
     write_bytes_per_second: Option<f64>,
     requests: u64,
     free_bytes: Option<u64>,
+    #[serde(flatten)]
+    own: &'a Fields,
     arrays: Vec<ArrayOutput>,
 }
 
-/// Prints the plan.
-pub(crate) fn emit_plan(
-    shell: &Shell,
-    args: &RecompressArgs,
-    sources: &[Source],
-    chosen: &[Vec<Chosen>],
-    plan: &CopyPlan,
+/// Prints the plan, and nothing is written: what `--dry-run` asks for.
+pub fn emit_plan<Fields: Serialize>(
+    run: &Run<'_>,
     costs: &Costs,
+    own: &Own<'_, Fields>,
 ) -> anyhow::Result<()> {
-    let documents: usize = sources
+    let plan = run.plan;
+    let documents: usize = run
+        .jobs
         .iter()
         .enumerate()
-        .map(|(store, source)| {
-            metadata_documents(plan, store, &source.hierarchy, args.consolidate.into()).len()
-        })
+        .map(|(store, job)| metadata_documents(plan, store, job.consolidate).len())
         .sum();
-    let remote = sources.iter().any(|source| source.url.local_path().is_none());
-    let urls: Vec<String> = sources.iter().map(|source| source.hierarchy.url.clone()).collect();
+    let remote = run.source_stores().any(|store| matches!(store, Store::Remote(_)));
+    let sources = run.sources();
     let output = PlanOutput {
         schema_version: 1,
         dry_run: true,
-        source: urls.first().cloned().unwrap_or_default(),
-        sources: urls,
-        destination: args.destination_text(),
+        source: sources.first().cloned().unwrap_or_default(),
+        sources,
+        destination: run.destination.to_owned(),
         plan_hash: format!("{:016x}", plan.hash()),
         units: plan.units.len(),
         jobs: plan.jobs,
@@ -78,25 +76,34 @@ pub(crate) fn emit_plan(
         write_bytes_per_second: costs.probe.map(|probe| probe.bytes_per_second),
         requests: if remote { plan.totals.chunks_read } else { 0 },
         free_bytes: costs.free_bytes,
-        arrays: arrays::outputs(sources, chosen, plan),
+        own: &own.fields,
+        arrays: arrays::outputs(run, own.codec_reasons),
     };
     let mut document = Document::new();
-    document.facts(facts(&output, plan, costs));
-    let mut why = Facts::new();
-    for (paths, choice) in arrays::choices(chosen, plan) {
-        why.fact(format!("codec of {paths}"), choice);
-    }
-    document.facts(why).table(arrays::table(plan));
-    shell.emit(&document, &output)
+    document.facts(facts(&output, plan, costs, &own.facts));
+    document.facts(arrays::codec_facts(plan, own.codec_reasons));
+    own.tables.iter().for_each(|table| {
+        document.table(table.clone());
+    });
+    document.table(arrays::table(plan));
+    run.shell.emit(&document, &output)
 }
 
-fn facts(output: &PlanOutput, plan: &CopyPlan, costs: &Costs) -> Facts {
+fn facts<Fields>(
+    output: &PlanOutput<'_, Fields>,
+    plan: &CopyPlan,
+    costs: &Costs,
+    own: &[(String, String)],
+) -> Facts {
     let mut facts = Facts::new();
     match output.sources.as_slice() {
         [one] => facts.fact("source", one),
         many => facts.fact("sources", format::counted(many.len() as u64, "store", "stores")),
     };
     facts.fact("destination", format!("{} (nothing is written: --dry-run)", output.destination));
+    for (key, value) in own {
+        facts.fact(key, value);
+    }
     let totals = &plan.totals;
     facts.fact(
         "to read",

@@ -3,10 +3,9 @@
 use serde::Serialize;
 use zkit_core::metadata::CodecSpec;
 use zkit_core::plan::{ArrayCopy, CopyPlan, Strategy};
-use zkit_report::{Column, Table, format};
+use zkit_report::{Column, Facts, Table, format};
 
-use crate::source::Source;
-use crate::targets::Chosen;
+use crate::writing::run::Run;
 
 /// One array in the JSON of a plan or a finished run.
 #[derive(Debug, Serialize)]
@@ -31,23 +30,18 @@ pub(super) struct ArrayOutput {
     decodes: Option<f64>,
 }
 
-/// Returns all arrays of a plan.
-pub(super) fn outputs(sources: &[Source], chosen: &[Vec<Chosen>], plan: &CopyPlan) -> Vec<ArrayOutput> {
-    let mut reasons: Vec<_> = chosen.iter().map(|chosen| chosen.iter()).collect();
-    plan.arrays
-        .iter()
-        .map(|array| {
-            let codec_why = reasons[array.store].next().and_then(|chosen| chosen.why.clone());
-            output(sources, array, codec_why)
-        })
-        .collect()
+/// Returns all arrays of a plan; `codec_reasons` are what was measured to choose the codec of each.
+pub(super) fn outputs(run: &Run<'_>, codec_reasons: &[Option<String>]) -> Vec<ArrayOutput> {
+    let mut reasons = codec_reasons.iter();
+    let with_reason = run.plan.arrays.iter().map(|array| (array, reasons.next().cloned().flatten()));
+    with_reason.map(|(array, codec_why)| output(run, array, codec_why)).collect()
 }
 
-fn output(sources: &[Source], array: &ArrayCopy, codec_why: Option<String>) -> ArrayOutput {
+fn output(run: &Run<'_>, array: &ArrayCopy, codec_why: Option<String>) -> ArrayOutput {
     let metadata = &array.target.metadata;
     ArrayOutput {
-        store: (sources.len() > 1).then(|| sources[array.store].hierarchy.url.clone()),
-        path: array.source.path.clone(),
+        store: (run.jobs.len() > 1).then(|| run.name_of(array.store)),
+        path: array.target.path.clone(),
         strategy: array.strategy,
         why: array.why.clone(),
         note: array.note.clone(),
@@ -86,7 +80,7 @@ pub(super) fn table(plan: &CopyPlan) -> Table {
     for array in &plan.arrays {
         let codecs: Vec<String> = array.target.metadata.codecs.iter().map(CodecSpec::to_string).collect();
         table.row([
-            array.source.path.clone(),
+            array.target.path.clone(),
             strategy_name(array.strategy).to_owned(),
             format::count(array.stored.len()),
             format::bytes(array.stored_bytes),
@@ -98,24 +92,21 @@ pub(super) fn table(plan: &CopyPlan) -> Table {
 }
 
 /// Returns what was measured to choose codecs, each sentence once, with the arrays that it is about.
-pub(super) fn choices(chosen: &[Vec<Chosen>], plan: &CopyPlan) -> Vec<(String, String)> {
-    let mut reasons: Vec<_> = chosen.iter().map(|chosen| chosen.iter()).collect();
-    let mut said: Vec<(Vec<&str>, String)> = Vec::new();
-    for array in &plan.arrays {
-        let Some(why) = reasons[array.store].next().and_then(|chosen| chosen.why.clone()) else { continue };
-        if array.strategy == Strategy::CopyBytes {
-            continue;
-        }
+pub(super) fn codec_facts(plan: &CopyPlan, codec_reasons: &[Option<String>]) -> Facts {
+    let mut said: Vec<(Vec<&str>, &str)> = Vec::new();
+    for (array, why) in plan.arrays.iter().zip(codec_reasons) {
+        let Some(why) = why.as_deref().filter(|_| array.strategy != Strategy::CopyBytes) else { continue };
         match said.iter_mut().find(|(_, other)| *other == why) {
-            Some((paths, _)) => paths.push(&array.source.path),
-            None => said.push((vec![&array.source.path], why)),
+            Some((paths, _)) => paths.push(&array.target.path),
+            None => said.push((vec![&array.target.path], why)),
         }
     }
     said.into_iter()
         .map(|(paths, why)| match paths.as_slice() {
-            [one] => ((*one).to_owned(), why),
-            [first, rest @ ..] => (format!("{first} and {} more", rest.len()), why),
-            [] => (String::new(), why),
+            [first, rest @ ..] if !rest.is_empty() => {
+                (format!("codec of {first} and {} more", rest.len()), why)
+            }
+            few => (format!("codec of {}", few.concat()), why),
         })
         .collect()
 }

@@ -1,0 +1,87 @@
+//! With `--first`: what all arrays would take, by those that were copied.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use zkit_cli::writing::Done;
+use zkit_core::event::Meter;
+use zkit_core::hierarchy::ArrayNode;
+use zkit_core::plan::{CopyPlan, Stored};
+use zkit_report::format;
+
+use crate::source::{Source, is_coordinate};
+
+/// What a finished run says of arrays that it left out, in a field of its answer.
+#[derive(Debug, Serialize)]
+pub(crate) struct Extrapolation {
+    extrapolated: Option<Extrapolated>,
+}
+
+/// What all arrays would take.
+#[derive(Debug, Serialize)]
+struct Extrapolated {
+    arrays: usize,
+    seconds: f64,
+    bytes_written: u64,
+    objects_written: u64,
+}
+
+impl Extrapolation {
+    /// Scales what the first variables took to all of them, by decoded bytes; coordinates are copied in any case.
+    pub(crate) fn of(sources: &[Source], plan: &CopyPlan, done: &Done, meter: &Meter) -> Self {
+        Self { extrapolated: extrapolated(sources, plan, done, meter) }
+    }
+
+    /// Returns it for people.
+    pub(crate) fn facts(&self) -> Vec<(String, String)> {
+        let Some(all) = &self.extrapolated else { return Vec::new() };
+        let seconds = Duration::from_secs_f64(all.seconds.clamp(0.0, 1e9));
+        let text = format!(
+            "{} would take about {}, {} in {}",
+            format::counted(all.arrays as u64, "array", "arrays"),
+            format::duration(seconds),
+            format::bytes(all.bytes_written),
+            format::counted(all.objects_written, "object", "objects")
+        );
+        vec![("all of them".to_owned(), text)]
+    }
+}
+
+fn extrapolated(sources: &[Source], plan: &CopyPlan, done: &Done, meter: &Meter) -> Option<Extrapolated> {
+    let decoded = |array: &ArrayNode, stored: &Stored| {
+        let chunk = array.metadata.chunk_decoded_bytes();
+        chunk.map_or(stored.bytes, |bytes| bytes.saturating_mul(stored.chunks.len()))
+    };
+    let left: u64 = sources
+        .iter()
+        .flat_map(|source| &source.left_out)
+        .map(|listed| decoded(&listed.array, &listed.stored))
+        .sum();
+    let variables = || plan.arrays.iter().filter(|array| !is_coordinate(&array.source));
+    let copied: u64 =
+        variables().map(|array| array.stored.len().saturating_mul(array.decoded_chunk_bytes())).sum();
+    let arrays = plan.arrays.len() + sources.iter().map(|source| source.left_out.len()).sum::<usize>();
+    if sources.iter().all(|source| source.left_out.is_empty()) || copied == 0 {
+        return None;
+    }
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    let scale = (copied + left) as f64 / copied as f64;
+    // coordinates and metadata are small, but may be many objects
+    let coordinates: u64 =
+        plan.arrays.iter().filter(|array| is_coordinate(&array.source)).map(|array| array.stored.len()).sum();
+    let chunks = meter.objects_written.get().saturating_sub(coordinates + plan.arrays.len() as u64);
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "an estimate, of positive numbers"
+    )]
+    let scaled = |number: u64| (number as f64 * scale) as u64;
+    let (total, plan_seconds) = (done.total_time.as_secs_f64(), done.plan_time.as_secs_f64());
+    Some(Extrapolated {
+        arrays,
+        seconds: plan_seconds + (total - plan_seconds) * scale,
+        bytes_written: scaled(meter.bytes_written.get()),
+        objects_written: scaled(chunks) + coordinates + arrays as u64,
+    })
+}
