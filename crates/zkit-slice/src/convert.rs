@@ -12,7 +12,7 @@ use crate::coordinates::Means;
 use crate::literals::{Literal, Literals};
 use crate::schema::time_units;
 use crate::sources::Source;
-use crate::variables::{Member, node};
+use crate::variables::{Member, Variable, node};
 
 /// Larger arrays are not converted: they would have to be held in memory.
 const CONVERTED_BYTES_MOST: u64 = 64 << 20;
@@ -54,10 +54,7 @@ pub(crate) fn like(
     if packed(array) || packed(model) {
         return Err(refuse("it is packed".to_owned()));
     }
-    let units = match (time_units(&model.metadata), time_units(&array.metadata)) {
-        (Some(to), Some(from)) if to != from => Some((from, to)),
-        _ => None,
-    };
+    let units = units_of(sources, first).zip(units_of(sources, other)).filter(|(to, from)| to != from);
     let elements = read_whole(sources[other.source].store()?, array, means)?;
     let width = usize::try_from(array.metadata.data_type.item_bytes().unwrap_or(1)).unwrap_or(1).max(1);
     let fill = fill_of(array);
@@ -68,7 +65,7 @@ pub(crate) fn like(
         let same_fill = fill.as_deref() == Some(item) && is_masked(array);
         let encoded = match (number, units) {
             (Some(number), _) if same_fill || is_nan(number) => encode(number, &model.metadata.data_type),
-            (Some(number), Some((from, to))) => between(number, from, to, &model.metadata.data_type),
+            (Some(number), Some((to, from))) => between(number, from, to, &model.metadata.data_type),
             (Some(number), None) => encode(number, &model.metadata.data_type),
             (None, _) => None,
         };
@@ -91,6 +88,55 @@ pub(crate) fn like(
         attributes: model.metadata.attributes.clone(),
         bytes: converted,
     })
+}
+
+/// Returns the units of an array of times: its own, or those of the coordinate that it bounds. Source: CF conventions,
+/// section 7.1.
+fn units_of(sources: &[Source], member: Member) -> Option<TimeUnits> {
+    let array = node(sources, member);
+    time_units(&array.metadata).or_else(|| time_units(&bounded(&sources[member.source], array)?.metadata))
+}
+
+/// Returns the array whose bounds another one holds, where it says so.
+fn bounded<'a>(source: &'a Source, bounds: &ArrayNode) -> Option<&'a ArrayNode> {
+    let (group, name) = bounds.path.rsplit_once('/')?;
+    let names_it = |array: &&ArrayNode| {
+        array.path.rsplit_once('/').is_some_and(|(other, _)| other == group)
+            && ["bounds", "climatology"].iter().any(|key| {
+                array.metadata.attributes.get(key).and_then(Json::as_str).is_some_and(|text| text == name)
+            })
+    };
+    source.hierarchy.arrays.iter().find(names_it)
+}
+
+/// Returns the bounds of times that are converted, which have no units of their own: they are converted likewise.
+pub(crate) fn with_bounds(
+    sources: &[Source],
+    variables: &[Variable],
+    mut pairs: Vec<(Member, Member)>,
+) -> Vec<(Member, Member)> {
+    let mut more = Vec::new();
+    for &(first, other) in &pairs {
+        let array = node(sources, other);
+        let attributes = &array.metadata.attributes;
+        let (group, _) = array.path.rsplit_once('/').unwrap_or_default();
+        for key in ["bounds", "climatology"] {
+            let Some(name) = attributes.get(key).and_then(Json::as_str) else { continue };
+            let path = format!("{group}/{name}");
+            let Some(variable) = variables.iter().find(|variable| variable.path == path) else { continue };
+            let of = |source: usize| variable.members.iter().copied().find(|member| member.source == source);
+            let own = |member: &Member| time_units(&node(sources, *member).metadata).is_some();
+            if let (Some(first), Some(other)) = (of(first.source), of(other.source))
+                && !own(&first)
+                && !own(&other)
+            {
+                more.push((first, other));
+            }
+        }
+    }
+    more.retain(|pair| !pairs.contains(pair));
+    pairs.extend(more);
+    pairs
 }
 
 fn read_whole(store: &zkit_core::store::Store, array: &ArrayNode, means: Means<'_>) -> Result<Vec<u8>> {

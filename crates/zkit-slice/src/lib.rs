@@ -23,6 +23,8 @@ mod selection;
 mod sources;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 mod variables;
 mod wanted;
 

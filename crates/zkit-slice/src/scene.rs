@@ -10,6 +10,7 @@ use zkit_core::store::{Store, StoreOptions};
 
 use crate::args::{AllowArg, CombinationArgs, DuplicatesArg, SliceArgs};
 use crate::axes::AxisKey;
+use crate::convert;
 use crate::coordinates::{self, Means};
 use crate::dimensions::{self, Combination, Dimensions, Drift, Order};
 use crate::duplicates::{self, Keep};
@@ -21,7 +22,6 @@ use crate::selection::{POINT, Selected, Taken, select};
 use crate::sources::{self, Source};
 use crate::variables::{self, Member, Variable};
 use crate::wanted::{Gathered, Moulds, Scene, with_coordinates};
-use crate::convert;
 
 /// The attribute of the result's root that says what was asked for and found.
 const ATTRIBUTE: &str = "zkit_slice";
@@ -101,13 +101,12 @@ pub(crate) fn prepare(args: &SliceArgs, options: &StoreOptions, means: Means<'_>
     let mut dimensions = dimensions::together(&sources, &coordinates, &combination)?;
     drop(coordinates);
     check_duplicates(&sources, &mut dimensions, args.combination.duplicates, means)?;
-    let mut variables = variables::together(&sources, &dimensions, &combination)?;
+    let variables = variables::together(&sources, &dimensions, &combination)?;
     let checked = schema::check(&sources, &variables, allowed(&args.combination.allow))?;
     variables::check_shared(&sources, &dimensions, &variables, &combination, means)?;
-    variables.retain(|variable| !variable.members.is_empty());
     let mut literals = Literals::default();
     let mut converted = HashMap::new();
-    for (first, other) in checked.convert {
+    for (first, other) in convert::with_bounds(&sources, &variables, checked.convert) {
         converted.insert(other, convert::like(&sources, (first, other), &mut literals, means)?);
     }
     let selected = select(&dimensions, &args.selection, points.as_ref())?;
