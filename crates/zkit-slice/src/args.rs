@@ -31,6 +31,10 @@ pub struct SliceArgs {
     #[arg(long, value_name = "DIRECTORY")]
     pub(crate) cache: Option<PathBuf>,
 
+    /// Which findings of `zkit audit` keep the slice from being published.
+    #[arg(long, value_enum, default_value_t = FailOnArg::Error)]
+    pub(crate) fail_on: FailOnArg,
+
     #[command(flatten)]
     pub(crate) write: WriteArgs,
     #[command(flatten)]
@@ -228,6 +232,17 @@ fn split_dimension(text: &str) -> (Option<String>, &str) {
     }
 }
 
+/// Findings that count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FailOnArg {
+    /// Errors: data that is not there, not readable, or all NaN.
+    Error,
+    /// Warnings too.
+    Warning,
+    /// None.
+    Never,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DuplicatesArg {
     /// Stop, and name them, their stores, and whether they hold the same.
@@ -297,7 +312,8 @@ mod tests {
 
     #[test]
     fn methods_and_tolerances_may_be_of_one_dimension() {
-        let args = parse("a --to c --sel lat=1 --method nearest --method time=pad --tolerance time=6h").unwrap();
+        let args =
+            parse("a --to c --sel lat=1 --method nearest --method time=pad --tolerance time=6h").unwrap();
         assert_eq!(args.selection.method[0], MethodArg { dimension: None, method: Method::Nearest });
         assert_eq!(args.selection.method[1].dimension.as_deref(), Some("time"));
         assert_eq!(args.selection.tolerance[0].text, "6h");

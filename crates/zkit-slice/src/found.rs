@@ -3,7 +3,7 @@
 use zkit_core::metadata::{Json, Object};
 use zkit_core::select::range_in_words;
 use zkit_report::format;
-use zkit_report::{Column, Document, Facts, Table};
+use zkit_report::{Column, Table};
 
 use crate::dimensions::{Cell, Dimensions, Place};
 use crate::duplicates::{Agreement, Duplicate, agreement_in_words};
@@ -80,8 +80,9 @@ impl Found {
         object.into()
     }
 
-    /// Adds it to what people are told.
-    pub(crate) fn describe(&self, document: &mut Document) {
+    /// Returns what people are told: facts and tables.
+    pub(crate) fn told(&self) -> (Vec<(String, String)>, Vec<Table>) {
+        let (mut facts, mut tables) = (Vec::new(), Vec::new());
         let mut table = Table::new([
             Column::left("dimension"),
             Column::left("asked"),
@@ -109,14 +110,13 @@ impl Found {
                 }
             }
         }
-        document.table(table);
+        tables.push(table);
         for joined in &self.joined {
-            describe_joined(joined, document);
+            describe_joined(joined, &mut facts, &mut tables);
         }
         let notes = self.answers.iter().flat_map(|answer| &answer.notes).chain(&self.notes);
-        for note in notes {
-            document.paragraph(format!("note: {note}"));
-        }
+        facts.extend(notes.map(|note| ("note".to_owned(), note.clone())));
+        (facts, tables)
     }
 }
 
@@ -266,14 +266,13 @@ fn joined_json(joined: &JoinedFacts) -> Json {
     object.into()
 }
 
-fn describe_joined(joined: &JoinedFacts, document: &mut Document) {
-    let mut facts = Facts::new();
+fn describe_joined(joined: &JoinedFacts, facts: &mut Vec<(String, String)>, tables: &mut Vec<Table>) {
     let count = format::count(joined.count as u64);
     let along = match joined.values.is_empty() {
         true => count,
         false => format!("{count}: {}", joined.values),
     };
-    facts.fact(joined.dimension.as_str(), &along);
+    facts.push((joined.dimension.clone(), along));
     if !joined.duplicates.is_empty() {
         let same = joined
             .duplicates
@@ -281,17 +280,17 @@ fn describe_joined(joined: &JoinedFacts, document: &mut Document) {
             .filter(|(duplicate, _)| matches!(duplicate.agreement, Agreement::Same { .. }))
             .count();
         let values = format::counted(joined.duplicates.len() as u64, "value", "values");
-        facts.fact("duplicates", format!("{values} in more than one place; {same} hold the same"));
+        let said = format!("{values} in more than one place; {same} hold the same");
+        facts.push(("duplicates".to_owned(), said));
     }
-    document.facts(facts);
     let mut table = Table::new([Column::left("source"), Column::right("taken"), Column::left("values")]);
     for (url, count, values) in &joined.origins {
         table.row([url.as_str(), &format::count(*count as u64), &values.join(", ")]);
     }
-    document.table(table);
+    tables.push(table);
     let mut table = Table::new([Column::left("value"), Column::left("stands in"), Column::left("contents")]);
     for (duplicate, urls) in joined.duplicates.iter().take(SHOWN_MOST) {
         table.row([duplicate.value.as_str(), &urls.join(", "), &agreement_in_words(&duplicate.agreement)]);
     }
-    document.table(table);
+    tables.push(table);
 }

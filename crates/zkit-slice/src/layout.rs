@@ -15,7 +15,20 @@ const DEFAULT_CHUNK_BYTES: u64 = 16 << 20;
 const VARIABLE_ITEM_BYTES: u64 = 32;
 /// Dimensions across places, by the names that they mostly have.
 const PLACES: [&str; 14] = [
-    POINT, "latitude", "lat", "longitude", "lon", "y", "x", "cell", "cells", "node", "station", "ncells", "rlat", "rlon",
+    POINT,
+    "latitude",
+    "lat",
+    "longitude",
+    "lon",
+    "y",
+    "x",
+    "cell",
+    "cells",
+    "node",
+    "station",
+    "ncells",
+    "rlat",
+    "rlon",
 ];
 
 /// Says what each array of a slice is to be.

@@ -7,16 +7,17 @@
 //! the chunks of the slice lie, and `run` has it planned, written, proven and published as copies are.
 
 mod args;
-mod layout;
-mod run;
+mod audit;
 mod axes;
 mod convert;
 mod coordinates;
 mod dimensions;
 mod duplicates;
 mod found;
+mod layout;
 mod literals;
 mod points;
+mod run;
 mod scene;
 mod schema;
 mod selection;

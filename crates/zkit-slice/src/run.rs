@@ -3,7 +3,9 @@
 use std::time::Instant;
 
 use serde::Serialize;
-use zkit_cli::writing::{self, CodecChoice, Done, Earlier, Job, Own, Reach, Run, documents_text, groups_text};
+use zkit_cli::writing::{
+    self, CodecChoice, Done, Earlier, Job, Own, Reach, Run, documents_text, groups_text,
+};
 use zkit_cli::{Command, Exit, Shell};
 use zkit_core::engine::{self, Header, JournalArray, OnCorrupt, Resources, Touched};
 use zkit_core::error::{Error, ErrorKind, Result};
@@ -80,8 +82,9 @@ impl<'a> Slices<'a> {
             wanted.push(WantedSlice { format, ..one });
             found.push(said);
         }
-        for (source, destination) in
-            sources.iter().flat_map(|source| destinations.iter().map(move |destination| (source, destination)))
+        for (source, destination) in sources
+            .iter()
+            .flat_map(|source| destinations.iter().map(move |destination| (source, destination)))
         {
             publish::check_apart(&source.place, destination)?;
         }
@@ -110,9 +113,9 @@ impl<'a> Slices<'a> {
             })
             .collect();
         let destination = self.args.to.as_ref().map(ToString::to_string).unwrap_or_default();
-        let audit = |store: usize, copy: &Hierarchy| {
+        let audit = |_: usize, copy: &Hierarchy| {
             self.check_unchanged(&plan, &stores, &touched, resources, shell)?;
-            crate::audit::audit(store, copy, resources, shell)
+            crate::audit::audit(copy, self.args.fail_on, resources, shell)
         };
         let run = Run {
             args: &self.args.write,
@@ -230,12 +233,15 @@ impl<'a> Slices<'a> {
         shell: &Shell,
     ) -> Result<()> {
         let now = engine::touched(plan, stores, resources.jobs, shell.cancel())?;
-        let changed = plan.arrays.iter().zip(before.iter().zip(&now)).find(|(_, (before, now))| before != now);
+        let changed =
+            plan.arrays.iter().zip(before.iter().zip(&now)).find(|(_, (before, now))| before != now);
         match changed {
             None => Ok(()),
             Some((array, _)) => {
-                let message =
-                    format!("the source of `{}` changed while it was read; nothing was published", array.source.path);
+                let message = format!(
+                    "the source of `{}` changed while it was read; nothing was published",
+                    array.source.path
+                );
                 Err(Error::new(ErrorKind::Conflict, message).with_hint("run the same command with --restart"))
             }
         }
@@ -243,7 +249,8 @@ impl<'a> Slices<'a> {
 
     /// Returns what a run is about, as its journal says it.
     fn header(&self, store: usize, plan: &CopyPlan, touched: &[Touched]) -> Header {
-        let objects = self.sources.iter().all(|source| self.args.write.source_check.takes_objects(&source.place));
+        let objects =
+            self.sources.iter().all(|source| self.args.write.source_check.takes_objects(&source.place));
         let arrays = plan.arrays.iter().zip(touched).filter(|(array, _)| array.store == store);
         let arrays = arrays.map(|(array, touched)| JournalArray {
             path: array.target.path.clone(),
@@ -252,7 +259,9 @@ impl<'a> Slices<'a> {
                 .gather
                 .iter()
                 .flat_map(|gather| &gather.parts)
-                .map(|part| format!("{} {:?} {}", part.store, part.picks, documents_text(&part.array.metadata)))
+                .map(|part| {
+                    format!("{} {:?} {}", part.store, part.picks, documents_text(&part.array.metadata))
+                })
                 .collect::<Vec<_>>()
                 .join("\n"),
             target_codec: String::new(),

@@ -105,10 +105,8 @@ impl Scene<'_> {
 
     fn dimensions_of(&self, member: Member) -> Vec<usize> {
         let keys = self.sources[member.source].axes.keys_of(member.array);
-        keys.map(|key| {
-            self.dimensions.position(key).expect("the dimensions of all sources are put together")
-        })
-        .collect()
+        keys.map(|key| self.dimensions.position(key).expect("the dimensions of all sources are put together"))
+            .collect()
     }
 
     /// Returns the axes of the result, in the order of the array; that of points where the first of theirs is.
@@ -192,7 +190,8 @@ impl Scene<'_> {
             of_members.into_iter().partition(|(member, _)| member.is_none());
         for (member, cells) in somewhere.into_iter().chain(nowhere) {
             let at = member.unwrap_or(first);
-            let picks = self.picks(variable.members[at].source, &orders[at], mould, Some((dimension, &cells)));
+            let picks =
+                self.picks(variable.members[at].source, &orders[at], mould, Some((dimension, &cells)));
             mould.holes |= holes(&picks);
             mould.parts.push((at, picks));
             positions.push(cells.iter().map(|(element, _)| *element as u64).collect::<Arc<[u64]>>());
@@ -270,7 +269,10 @@ impl Scene<'_> {
                     // points share their axis: only those that the part holds
                     Some((_, cells)) if divided_axis == Some(axis) => {
                         let held = self.held(dimension, source);
-                        cells.iter().map(|(element, _)| index_of(held(self.position(dimension, *element)))).collect()
+                        cells
+                            .iter()
+                            .map(|(element, _)| index_of(held(self.position(dimension, *element))))
+                            .collect()
                     }
                     _ => {
                         let held = self.held(dimension, source);
@@ -320,8 +322,7 @@ impl Scene<'_> {
             "`{}` ({}) is not in all sources, and has no fill value that means missing",
             variable.path, metadata.data_type
         );
-        Err(Error::new(ErrorKind::Unsupported, message)
-            .with_hint("pass --join inner, or --exclude it"))
+        Err(Error::new(ErrorKind::Unsupported, message).with_hint("pass --join inner, or --exclude it"))
     }
 
     /// Returns the names of the coordinates that describe a variable and are no dimension of it any more.

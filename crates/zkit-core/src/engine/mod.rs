@@ -33,7 +33,7 @@ pub use journal::{
     Checked, Contents, Header, Identity, Journal, JournalArray, ObjectContents, ObjectDigest, ObjectJournal,
     Opened, Publishing, Record, check_objects, check_present,
 };
-pub use lanes::Resources;
+pub use lanes::{Resources, pool};
 pub use rows::{RowDigests, affordable_rows, digest_rows};
 pub use scan::{
     ArrayValues, BadUnit, BadUnits, Coverage, NanProfile, Sample, ScanTarget, StandIn, UnitFacts, UnitGrid,

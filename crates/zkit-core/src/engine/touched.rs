@@ -31,6 +31,13 @@ pub struct Touched {
     pub fingerprint: u128,
 }
 
+impl Touched {
+    /// Returns the bytes that are stored of all parts.
+    pub fn bytes(&self) -> u64 {
+        self.parts.iter().map(|part| part.bytes).fold(0, u64::saturating_add)
+    }
+}
+
 /// Looks at the objects that the arrays of a plan read, on so many threads; nothing is read. `stores` are those that parts
 /// name; what lies in remote ones counts as nothing, as each object would cost a request.
 pub fn touched(plan: &CopyPlan, stores: &[&Store], jobs: usize, cancel: &Cancel) -> Result<Vec<Touched>> {
@@ -41,7 +48,10 @@ pub fn touched(plan: &CopyPlan, stores: &[&Store], jobs: usize, cancel: &Cancel)
             .map(|array| {
                 cancel.check()?;
                 let counts = array.source.metadata.grid.counts();
-                array.gather.as_deref().map_or_else(|| Ok(Touched::default()), |gather| look(gather, counts, stores))
+                array
+                    .gather
+                    .as_deref()
+                    .map_or_else(|| Ok(Touched::default()), |gather| look(gather, counts, stores))
             })
             .collect()
     })

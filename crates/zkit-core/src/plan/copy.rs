@@ -429,6 +429,16 @@ impl CopyPlan {
     }
 }
 
+impl CopyPlan {
+    /// Takes note of how many encoded bytes are read for each array, where that was not known when the plan was made.
+    pub fn count_stored(&mut self, bytes: &[u64]) {
+        for (array, &bytes) in self.arrays.iter_mut().zip(bytes) {
+            array.stored_bytes = bytes;
+        }
+        self.totals.bytes_read = bytes.iter().copied().fold(0, u64::saturating_add);
+    }
+}
+
 impl ArrayCopy {
     /// Returns how many source chunks the copy visits: the stored ones, or all where absent ones are written.
     pub fn visited(&self) -> u64 {
