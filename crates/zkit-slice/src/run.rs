@@ -1,5 +1,6 @@
 //! The run: a slice is planned, written, proven, audited and published by the driver of all that writes.
 
+use std::cell::Cell;
 use std::time::Instant;
 
 use serde::Serialize;
@@ -18,6 +19,7 @@ use zkit_core::publish::{self, Consolidate};
 use zkit_core::store::Store;
 
 use crate::args::SliceArgs;
+use crate::cache::{self, Building, CacheFields, Looked};
 use crate::coordinates::Means;
 use crate::found::Found;
 use crate::layout::Layouts;
@@ -29,7 +31,7 @@ use crate::sources::Source;
 pub struct Slice;
 
 /// The codec where none is passed.
-const DEFAULT_CODEC: CodecChoice = CodecChoice::Given(TargetCodec::Keep);
+pub(crate) const DEFAULT_CODEC: CodecChoice = CodecChoice::Given(TargetCodec::Keep);
 
 impl Command for Slice {
     const NAME: &'static str = "slice";
@@ -39,6 +41,13 @@ impl Command for Slice {
         let started = Instant::now();
         shell.stop_after(args.resources.deadline);
         shell.watch_stalls(args.access.stall_timeout);
+        let cached = match cache::look(args, shell, started)? {
+            Looked::Uncached => None,
+            Looked::Served => return Ok(Exit::Done),
+            Looked::Build(building) => Some(building),
+        };
+        let cached = cached.as_deref();
+        let args = cached.map_or(args, |cached| &cached.args);
         let layouts = Layouts::new(&args.write, &args.layout)?;
         shell.observer().event(Event::Phase("planning"));
         let resources = Resources {
@@ -47,8 +56,13 @@ impl Command for Slice {
         };
         let pool = engine::pool(resources.jobs)?;
         let means = Means { pool: &pool, resources, observer: shell.observer(), cancel: shell.cancel() };
-        let prepared = scene::prepare(args, &args.access.store_options(shell), means)?;
-        let slices = Slices::new(args, &layouts, prepared)?;
+        let options = args.access.store_options(shell);
+        let options = match cached {
+            Some(cached) => cached.store_options(options),
+            None => options,
+        };
+        let prepared = scene::prepare(args, &options, means)?;
+        let slices = Slices { cached, ..Slices::new(args, &layouts, prepared)? };
         slices.run(resources, started, shell)
     }
 }
@@ -56,6 +70,7 @@ impl Command for Slice {
 /// Slices that are to be written, and what they are taken from.
 struct Slices<'a> {
     args: &'a SliceArgs,
+    cached: Option<&'a Building>,
     sources: Vec<Source>,
     literals: Store,
     destinations: Vec<StoreUrl>,
@@ -68,6 +83,9 @@ struct Slices<'a> {
 struct SliceFields {
     /// What was asked for and found, slice by slice: what the attribute `zkit_slice` of each holds.
     slices: Vec<serde_json::Value>,
+    /// Where the slice is kept in a cache.
+    #[serde(flatten)]
+    cache: Option<CacheFields>,
 }
 
 impl<'a> Slices<'a> {
@@ -88,7 +106,7 @@ impl<'a> Slices<'a> {
         {
             publish::check_apart(&source.place, destination)?;
         }
-        Ok(Self { args, sources, literals, destinations, wanted, found })
+        Ok(Self { args, cached: None, sources, literals, destinations, wanted, found })
     }
 
     fn run(&self, resources: Resources, started: Instant, shell: &Shell) -> anyhow::Result<Exit> {
@@ -113,10 +131,15 @@ impl<'a> Slices<'a> {
             })
             .collect();
         let destination = self.args.to.as_ref().map(ToString::to_string).unwrap_or_default();
+        let resumed = Cell::new(false);
         let audit = |_: usize, copy: &Hierarchy| {
             self.check_unchanged(&plan, &stores, &touched, resources, shell)?;
-            crate::audit::audit(copy, self.args.fail_on, resources, shell)
+            crate::audit::audit(copy, self.args.fail_on, resources, shell)?;
+            self.cached.map_or(Ok(()), |cached| {
+                cached.seal(&self.sources, self.as_values(), copy, resumed.get(), shell)
+            })
         };
+        let mut write = self.args.write.clone();
         let run = Run {
             args: &self.args.write,
             jobs: &jobs,
@@ -137,12 +160,22 @@ impl<'a> Slices<'a> {
         let (mut partials, mut already_done) = (Vec::new(), Vec::new());
         for (store, job) in jobs.iter().enumerate() {
             let one = Run { jobs: std::slice::from_ref(job), ..run };
+            // what is in a cache and was not served is not sound, whatever it looks like
+            let may_be_published = jobs.len() == 1 && self.cached.is_none();
             let earlier = writing::resume(
                 &self.args.write,
                 &reach.destination(job.destination),
                 &|| header(store),
-                &|| if jobs.len() == 1 { one.is_published(&reach, &DEFAULT_CODEC) } else { Ok(false) },
-            )?;
+                &|| if may_be_published { one.is_published(&reach, &DEFAULT_CODEC) } else { Ok(false) },
+            );
+            let earlier = match (earlier, self.cached) {
+                (Err(error), Some(_)) if Building::is_of_another_job(&error) => {
+                    (write.resume, write.restart) = (false, true);
+                    Earlier::Nothing
+                }
+                (Ok(Earlier::Published), Some(_)) => Earlier::Nothing,
+                (earlier, _) => earlier?,
+            };
             partials.push(match earlier {
                 Earlier::Unfinished(partial) => Some(*partial),
                 Earlier::Nothing => None,
@@ -156,9 +189,14 @@ impl<'a> Slices<'a> {
             writing::emit_already_done(shell, &destination, &already_done)?;
             return Ok(Exit::Done);
         }
+        resumed.set(partials.iter().any(Option::is_some));
+        let run = Run { args: &write, ..run };
         let partials = run.begin(partials, &reach, &header)?;
         let plan_time = started.elapsed();
         let written = run.write(partials)?;
+        if let Some(cached) = self.cached {
+            cached.finish()?;
+        }
         let done = Done { plan_time, total_time: started.elapsed(), written, already_done };
         writing::emit_done(&run, &done, &own)?;
         Ok(Exit::Done)
@@ -278,24 +316,31 @@ impl<'a> Slices<'a> {
     }
 
     fn own(&self) -> Own<'static, SliceFields> {
+        let (cache, cache_facts) = self.cached.map(Building::told).unzip();
+        let fields = SliceFields { slices: self.as_values(), cache };
+        let (mut facts, tables) = match self.found.as_slice() {
+            [one] => one.told(),
+            many => (vec![("slices".to_owned(), zkit_report::format::count(many.len() as u64))], Vec::new()),
+        };
+        facts.splice(0..0, cache_facts.into_iter().flatten());
+        Own { codec_reasons: &[], fields, facts, tables }
+    }
+
+    /// Returns what was asked for and found, slice by slice.
+    fn as_values(&self) -> Vec<serde_json::Value> {
         let as_value = |found: &Found| {
             let text = found.to_json().to_string();
             serde_json::from_str(&text).unwrap_or(serde_json::Value::Null)
         };
-        let fields = SliceFields { slices: self.found.iter().map(as_value).collect() };
-        let (facts, tables) = match self.found.as_slice() {
-            [one] => one.told(),
-            many => (vec![("slices".to_owned(), zkit_report::format::count(many.len() as u64))], Vec::new()),
-        };
-        Own { codec_reasons: &[], fields, facts, tables }
+        self.found.iter().map(as_value).collect()
     }
 }
 
 /// Returns where a slice goes: with the name of its point where there is one for each.
 fn destination(args: &SliceArgs, name: Option<&str>) -> Result<StoreUrl> {
     let Some(to) = &args.to else {
-        let message = "--cache is not there yet";
-        return Err(Error::new(ErrorKind::Unsupported, message));
+        let message = "there is neither --to nor --cache";
+        return Err(Error::new(ErrorKind::Usage, message));
     };
     Ok(match name {
         Some(name) => to.join(name),

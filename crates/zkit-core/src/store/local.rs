@@ -17,6 +17,7 @@ use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use super::any::{Child, ChildKind, ObjectInfo, ObjectKind, ObjectStat, too_large};
 use super::key::join;
 use super::remote::FetchResult;
+use super::seen::{Reads, Seen, SeenLog, local_stamp};
 use crate::error::{Error, ErrorKind, Result};
 use crate::units::saturating_usize;
 
@@ -27,6 +28,8 @@ pub struct LocalStore {
     canonical_root: PathBuf,
     directory: OwnedFd,
     follow_links: bool,
+    /// What was read, where that is remembered.
+    seen: Option<SeenLog>,
 }
 
 /// Linked directories that one listing enters: links to directories of links multiply.
@@ -60,8 +63,7 @@ impl Found {
     }
 
     fn of(kind: ObjectKind, metadata: &std::fs::Metadata) -> Self {
-        let parts = [metadata.mtime(), metadata.mtime_nsec()].map(i64::to_le_bytes).concat();
-        let stamp = xxhash_rust::xxh3::xxh3_64_with_seed(&parts, metadata.ino());
+        let stamp = local_stamp(metadata.mtime(), metadata.mtime_nsec(), metadata.ino());
         let locked = metadata.mode() & 0o444 == 0;
         Self { kind, size: metadata.size(), stamp, changed: Some(metadata.mtime()), locked }
     }
@@ -76,7 +78,23 @@ impl LocalStore {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = rustix::fs::openat(CWD, &canonical_root, flags, Mode::empty())
             .map_err(|error| failed(error.into()))?;
-        Ok(Self { root: root.to_owned(), canonical_root, directory, follow_links })
+        Ok(Self { root: root.to_owned(), canonical_root, directory, follow_links, seen: None })
+    }
+
+    /// Returns the store, remembering what is read of it from now on if that is asked for.
+    pub(super) fn remembering(self, reads: Reads) -> Self {
+        Self { seen: SeenLog::of(reads), ..self }
+    }
+
+    /// Returns what was read so far, if it is remembered.
+    pub(super) fn seen(&self) -> Option<&SeenLog> {
+        self.seen.as_ref()
+    }
+
+    fn saw(&self, key: &str, seen: impl FnOnce() -> Seen) {
+        if let Some(log) = &self.seen {
+            log.add(key, seen());
+        }
     }
 
     /// Returns the directory.
@@ -99,6 +117,7 @@ impl LocalStore {
         let file = match self.open_beneath(key) {
             Ok(file) => file,
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                self.saw(key, || Seen::Absent);
                 return self.absent_or_dangling(key);
             }
             Err(error) if error.raw_os_error() == Some(rustix::io::Errno::XDEV.raw_os_error()) => {
@@ -108,8 +127,13 @@ impl LocalStore {
         };
         let metadata = file.metadata().map_err(failed)?;
         if metadata.is_dir() {
+            self.saw(key, || Seen::Absent);
             return Ok(None);
         }
+        self.saw(key, || {
+            let stamp = local_stamp(metadata.mtime(), metadata.mtime_nsec(), metadata.ino());
+            Seen::Object(ObjectStat { size: metadata.size(), stamp })
+        });
         if !metadata.is_file() {
             return Err(Error::new(
                 ErrorKind::Unreadable,
@@ -174,13 +198,32 @@ impl LocalStore {
 
     /// Returns the size and stamp of a file, `None` if it is absent or a link that leads nowhere.
     pub fn stat(&self, key: &str) -> Result<Option<ObjectStat>> {
-        match rustix::fs::statat(&self.directory, key, rustix::fs::AtFlags::empty()) {
+        let seen = self.see(key)?;
+        self.saw(key, || seen);
+        match seen {
+            Seen::Object(stat) => Ok(Some(stat)),
+            Seen::Absent | Seen::Folder(_) => Ok(None),
+        }
+    }
+
+    /// Returns what stands at a key now; one that ends in a slash is that of a folder, `/` that of the root.
+    pub(super) fn see(&self, key: &str) -> Result<Seen> {
+        let (path, is_folder) = match key.strip_suffix('/') {
+            Some("") => (".", true),
+            Some(folder) => (folder, true),
+            None => (key, false),
+        };
+        match rustix::fs::statat(&self.directory, path, rustix::fs::AtFlags::empty()) {
             Ok(stat) => {
-                let parts = [stat.st_mtime, stat.st_mtime_nsec.cast_signed()].map(i64::to_le_bytes).concat();
-                let stamp = xxhash_rust::xxh3::xxh3_64_with_seed(&parts, stat.st_ino);
-                Ok(Some(ObjectStat { size: stat.st_size.cast_unsigned(), stamp }))
+                let stamp = local_stamp(stat.st_mtime, stat.st_mtime_nsec.cast_signed(), stat.st_ino);
+                let found_folder = rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir();
+                Ok(match (is_folder, found_folder) {
+                    (true, true) => Seen::Folder(stamp),
+                    (false, false) => Seen::Object(ObjectStat { size: stat.st_size.cast_unsigned(), stamp }),
+                    (true, false) | (false, true) => Seen::Absent,
+                })
             }
-            Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => Ok(None),
+            Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => Ok(Seen::Absent),
             Err(error) => Err(io_error(&format!("could not look at {}", self.place(key)), error.into())),
         }
     }
@@ -382,6 +425,11 @@ impl LocalStore {
     pub fn children(&self, prefix: &str) -> Result<Vec<Child>> {
         let path = self.canonical_root.join(prefix);
         let failed = |error: io::Error| io_error(&format!("could not list {}", path.display()), error);
+        if let Some(log) = &self.seen {
+            // before it is read: what is added meanwhile is a change
+            let key = format!("{prefix}/");
+            log.add(&key, self.see(&key)?);
+        }
         let entries = match std::fs::read_dir(&path) {
             Ok(entries) => entries,
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
