@@ -370,8 +370,8 @@ fn serve(
         format!("{}, {} of them read back", objects(checked.objects), format::count(checked.read)),
     );
     let age = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let age = std::time::Duration::from_secs(age.saturating_sub(header.created));
-    facts.fact("made", format!("{} ago by zkit {}", format::duration(age), header.zkit));
+    let ago = format::ago(age.saturating_sub(header.created));
+    facts.fact("made", format!("{ago}, by zkit {}", header.zkit));
     facts.fact("time", format::duration(started.elapsed()));
     let mut document = Document::new();
     document.facts(facts);

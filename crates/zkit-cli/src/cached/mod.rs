@@ -18,6 +18,6 @@ pub use check::{CacheCheckArg, Checked, Expected, Verdict, check, check_unchange
 pub use lock::{EntryLock, Mode};
 pub use manifest::{Header, Manifest, SCHEMA_VERSION, SourceObjects, publish};
 pub use places::{Found, Places, State, entries};
-pub use prune::{Removal, remove};
+pub use prune::{Removal, clear, remove};
 pub use request::{Request, source_id, source_name};
 pub use result::{Finding, ResultObjects, check_result};

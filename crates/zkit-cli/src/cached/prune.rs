@@ -39,6 +39,15 @@ pub fn remove(places: &Places) -> Result<Removal, Error> {
     Ok(Removal::Removed)
 }
 
+/// Removes what a run that died left beside an entry, if nobody uses it; the entry stays.
+///
+/// Errors: `Unwritable`.
+pub fn clear(places: &Places) -> Result<Removal, Error> {
+    let Some(_lock) = EntryLock::try_lock(places, Mode::Exclusive)? else { return Ok(Removal::InUse) };
+    remove_unfinished(places)?;
+    Ok(Removal::Removed)
+}
+
 /// Removes what a run that died left of a store; the caller has the lock.
 fn remove_unfinished(places: &Places) -> Result<(), Error> {
     remove_file(&places.new_manifest)?;
