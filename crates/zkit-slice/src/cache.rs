@@ -294,7 +294,8 @@ fn cached_name(path: &str) -> String {
 }
 
 fn selection_in_words(selection: &SelectionArgs) -> String {
-    let asked = selection.sel.iter().chain(&selection.isel);
+    let in_order = canonical(selection);
+    let asked = in_order.sel.iter().chain(&in_order.isel);
     let mut words: Vec<String> = asked.map(|asked| format!("{}={}", asked.dimension, asked.text)).collect();
     let points = selection.points.as_deref().and_then(Path::file_stem);
     words.extend(points.map(|points| format!("points-{}", points.to_string_lossy())));
