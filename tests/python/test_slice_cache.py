@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 import time
 
+import bucket
 import numpy
 import pytest
 import xarray
@@ -313,6 +314,74 @@ def test_names_are_readable_and_safe(cached):
 def test_a_cache_among_the_sources_is_refused(world):
     outcome = world.zkit("slice", world.sources, *ASKED, "--cache", world.sources / "cache")
     assert outcome.code == 2 and "lies in the source" in outcome.err
+
+
+# ---- sources in a bucket ----------------------------------------------------------------------------------------
+
+
+class Remote:
+    """Two batches in a bucket, with the same on this machine for xarray."""
+
+    def __init__(self, zkit, folder, port, *, consolidated):
+        self.zkit, self.cache, self.local = zkit, folder / "cache", folder / "local"
+        self.bucket, self.environment = bucket.Bucket(port), bucket.environment(port)
+        for number in range(2):
+            write(self.local / f"b{number}.zarr", batch(number), consolidated=consolidated)
+            self.bucket.upload(self.local / f"b{number}.zarr", f"b{number}.zarr")
+
+    def put(self, key, contents):
+        """Writes an object to the bucket and to this machine."""
+        (self.local / key).parent.mkdir(exist_ok=True)
+        (self.local / key).write_bytes(contents)
+        self.bucket.write(key, contents)
+
+    def ask(self, *options):
+        urls = [bucket.url(f"b{number}.zarr") for number in range(2)]
+        command = ["slice", *urls, *ASKED, "--cache", self.cache, *options]
+        return self.zkit.json(*command, **self.environment)
+
+    def assert_answers(self, cache, *options):
+        answer = self.ask(*options)
+        assert answer["cache"] == cache, answer
+        stores = [xarray.open_zarr(self.local / f"b{n}.zarr", consolidated=False).load() for n in range(2)]
+        found = xarray.open_zarr(answer["store"]).load()
+        xarray.testing.assert_equal(found, xarray.concat(stores, "file_id").sel(y=2))
+        return answer
+
+
+@pytest.fixture(params=[True, False], ids=["consolidated", "not consolidated"])
+def remote(zkit, tmp_path, request):
+    with bucket.served() as port:
+        yield Remote(zkit, tmp_path, port, consolidated=request.param)
+
+
+def test_remote_sources_are_checked_by_their_metadata_or_by_all_their_objects(zkit, remote, tmp_path):
+    remote.assert_answers("built")
+    answer = remote.assert_answers("hit")
+    everything = remote.assert_answers("hit", "--source-check", "objects")
+    assert 0 < answer["source_objects_checked"] < everything["source_objects_checked"]
+    other = write(tmp_path / "other.zarr", batch(1, offset=1.0))
+    remote.put("b1.zarr/u/0.0.0", (other / "u" / "0.0.0").read_bytes())
+    assert remote.ask()["cache"] == "hit"
+    answer = remote.assert_answers("rebuilt", "--source-check", "objects")
+    assert "`u/0.0.0` changed" in answer["cache_why"]
+    assert remote.assert_answers("hit")["cache_why"] is None
+
+
+def test_metadata_of_remote_sources_that_changes_is_noticed(remote):
+    remote.assert_answers("built")
+    for number in range(2):
+        for key in [f"b{number}.zarr/.zmetadata", f"b{number}.zarr/u/.zattrs"]:
+            if (remote.local / key).exists():
+                text = (remote.local / key).read_text().replace("{", '{"added": 1,', 1)
+                remote.put(key, text.encode())
+    assert "changed" in remote.assert_answers("rebuilt")["cache_why"]
+
+
+def test_no_secret_reaches_the_cache(remote):
+    remote.ask("--storage-option", "secret_access_key=very+secret")
+    texts = [p.read_bytes() for p in remote.cache.rglob("*") if p.is_file()]
+    assert texts and not any(b"very+secret" in text or bucket.SECRET.encode() in text for text in texts)
 
 
 # ---- damage -----------------------------------------------------------------------------------------------------
