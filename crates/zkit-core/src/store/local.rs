@@ -29,7 +29,7 @@ pub struct LocalStore {
     directory: OwnedFd,
     follow_links: bool,
     /// What was read, where that is remembered.
-    seen: Option<SeenLog>,
+    seen: Option<Box<SeenLog>>,
 }
 
 /// Linked directories that one listing enters: links to directories of links multiply.
@@ -88,7 +88,7 @@ impl LocalStore {
 
     /// Returns what was read so far, if it is remembered.
     pub(super) fn seen(&self) -> Option<&SeenLog> {
-        self.seen.as_ref()
+        self.seen.as_deref()
     }
 
     fn saw(&self, key: &str, seen: impl FnOnce() -> Seen) {
@@ -529,6 +529,32 @@ mod tests {
         assert_eq!(buffer, b"ell");
         assert_eq!(store.get_suffix("x/c/0", 2, &mut buffer).unwrap(), Some(5));
         assert_eq!(buffer, b"lo");
+    }
+
+    #[test]
+    fn what_was_read_is_remembered_as_it_was() {
+        let (_folder, store) = store();
+        let store = store.remembering(Reads::Kept);
+        let mut buffer = Vec::new();
+        store.get("x/c/0", 100, &mut buffer).unwrap();
+        store.stat("x/c/1").unwrap();
+        store.children("x").unwrap();
+        let seen = store.seen().unwrap().all();
+        let keys: Vec<&str> = seen.iter().map(|(key, _)| key.as_str()).collect();
+        assert_eq!(keys, ["x/", "x/c/0", "x/c/1"]);
+        for (key, was) in &seen {
+            assert_eq!(store.see(key).unwrap(), *was, "{key}");
+        }
+        assert!(matches!(seen[1].1, Seen::Object(stat) if stat.size == 5));
+        assert_eq!((seen[2].1, store.seen().unwrap().changed()), (Seen::Absent, None));
+        std::fs::write(store.root().join("x/c/1"), b"new").unwrap();
+        std::fs::create_dir(store.root().join("x/d")).unwrap();
+        std::fs::write(store.root().join("x/c/0"), b"longer").unwrap();
+        for (key, was) in &seen {
+            assert_ne!(store.see(key).unwrap(), *was, "{key}");
+        }
+        store.get_range("x/c/0", 0, 1, &mut buffer).unwrap();
+        assert_eq!(store.seen().unwrap().changed().as_deref(), Some("x/c/0"));
     }
 
     #[test]

@@ -57,7 +57,7 @@ pub(super) struct Inner {
     /// The URL up to its path: stores with the same share their connections.
     base: String,
     /// What was read, where that is remembered.
-    seen: Option<SeenLog>,
+    seen: Option<Box<SeenLog>>,
 }
 
 impl RemoteStore {
@@ -167,7 +167,7 @@ impl RemoteStore {
 
     /// Returns what was read so far, if it is remembered.
     pub(super) fn seen(&self) -> Option<&SeenLog> {
-        self.inner.seen.as_ref()
+        self.inner.seen.as_deref()
     }
 
     /// Returns what stands at keys now, several asked for at once; keys of folders end in a slash.

@@ -42,13 +42,13 @@ pub(super) struct SeenLog {
 
 impl SeenLog {
     /// Returns a log, if one is to be kept.
-    pub(super) fn of(reads: Reads) -> Option<Self> {
-        (reads == Reads::Kept).then(Self::default)
+    pub(super) fn of(reads: Reads) -> Option<Box<Self>> {
+        (reads == Reads::Kept).then(Box::default)
     }
 
     /// Remembers what stands at a key; the first time counts, and another state is remembered as a change.
     pub(super) fn add(&self, key: &str, seen: Seen) {
-        let mut shard = lock(&self.shards[shard_of(key)]);
+        let mut shard = lock(self.shard_of(key));
         match shard.get(key) {
             None => {
                 shard.insert(key.into(), seen);
@@ -59,6 +59,12 @@ impl SeenLog {
                 lock(&self.changed).get_or_insert_with(|| key.to_owned());
             }
         }
+    }
+
+    fn shard_of(&self, key: &str) -> &Mutex<HashMap<Box<str>, Seen>> {
+        // any 16 bits of the hash
+        let [one, two, ..] = xxh3_64(key.as_bytes()).to_le_bytes();
+        &self.shards[usize::from(u16::from_le_bytes([one, two])) % SHARDS]
     }
 
     /// Returns all keys with what stood there, sorted.
@@ -79,10 +85,6 @@ impl SeenLog {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().expect("no thread panics while it holds the log")
-}
-
-fn shard_of(key: &str) -> usize {
-    (xxh3_64(key.as_bytes()) % SHARDS as u64) as usize
 }
 
 /// Returns the stamp of a file or folder of this machine.
