@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use clap::{ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use zkit_cli::args::{ResourceArgs, SelectArgs, StoreArgs};
+use zkit_cli::writing::{ChunkArgs, WriteArgs, with_default};
 use zkit_core::location::StoreUrl;
 use zkit_core::select::{Join, Method};
 
@@ -14,19 +15,17 @@ use zkit_core::select::{Join, Method};
 /// positions. Several sources are put behind each other along --concat; --merge-with adds the variables of others. What
 /// was asked for, what was found and how far they are apart is printed and kept in the attributes of the result.
 #[derive(Debug, Args)]
+#[command(mut_arg("codec", |codec| with_default(codec, "keep")))]
+#[command(mut_arg("access", |access| with_default(access, "whole series together")))]
 pub struct SliceArgs {
     /// Stores, folders that are searched for stores, or patterns ('batches/*.zarr'): in this order, those of a folder or
     /// pattern by name.
     #[arg(required = true, value_name = "SOURCE")]
     pub(crate) sources: Vec<String>,
 
-    /// Where the slice goes: a path or URL.
-    #[arg(long, value_name = "DESTINATION", conflicts_with = "cache", required_unless_present = "cache")]
-    pub(crate) to: Option<StoreUrl>,
-
-    /// Keep the slice in this cache, and serve it from there when the same is asked for again.
-    #[arg(long, value_name = "DIRECTORY")]
-    pub(crate) cache: Option<PathBuf>,
+    /// Where the slice goes: a path or URL; with --split a directory, or a URL below which the stores go.
+    #[arg(long, value_name = "DESTINATION")]
+    pub(crate) to: StoreUrl,
 
     #[command(flatten)]
     pub(crate) selection: SelectionArgs,
@@ -34,6 +33,10 @@ pub struct SliceArgs {
     pub(crate) combination: CombinationArgs,
     #[command(flatten)]
     pub(crate) merge: MergeArgs,
+    #[command(flatten)]
+    pub(crate) chunks: ChunkArgs,
+    #[command(flatten)]
+    pub(crate) write: WriteArgs,
     #[command(flatten)]
     pub(crate) select: SelectArgs,
     #[command(flatten)]
@@ -76,7 +79,7 @@ pub(crate) struct SelectionArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) points: Option<PathBuf>,
 
-    /// Write one store for each point: {name} or {index} in DESTINATION's last part stand for the point.
+    /// Write one store for each point into DESTINATION, named by this template: {name}.zarr, point_{index}.zarr.
     #[arg(long, value_name = "TEMPLATE", requires = "points")]
     pub(crate) split: Option<String>,
 }
@@ -285,12 +288,12 @@ mod tests {
     #[test]
     fn a_destination_is_never_guessed() {
         assert!(parse("a b").unwrap_err().contains("--to"));
-        assert!(parse("a --to b --cache c").unwrap_err().contains("cannot be used with"));
     }
 
     #[test]
     fn methods_and_tolerances_may_be_of_one_dimension() {
-        let args = parse("a --to c --sel lat=1 --method nearest --method time=pad --tolerance time=6h").unwrap();
+        let args =
+            parse("a --to c --sel lat=1 --method nearest --method time=pad --tolerance time=6h").unwrap();
         assert_eq!(args.selection.method[0], MethodArg { dimension: None, method: Method::Nearest });
         assert_eq!(args.selection.method[1].dimension.as_deref(), Some("time"));
         assert_eq!(args.selection.tolerance[0].text, "6h");

@@ -68,7 +68,8 @@ impl Axes {
                     Some(name) => {
                         let fits = |at: &usize| arrays[*at].metadata.shape() == [length];
                         let coordinate = groups_above(group).find_map(|scope| {
-                            let at = coordinates.get(format!("{scope}/{name}").as_str()).copied().filter(fits)?;
+                            let at =
+                                coordinates.get(format!("{scope}/{name}").as_str()).copied().filter(fits)?;
                             Some((scope, at))
                         });
                         let scope = coordinate.map_or(group, |(scope, _)| scope).to_owned();

@@ -143,8 +143,11 @@ fn read_whole(store: &zkit_core::store::Store, array: &ArrayNode, means: Means<'
     let region = Region::whole(array.metadata.shape());
     let bytes = array.metadata.decoded_bytes().unwrap_or(0);
     let mut elements = vec![0; usize::try_from(bytes).unwrap_or(0)];
-    ArrayReader::new(store, array, means.resources.memory_bytes / 4)?
-        .read_region(&region, &mut elements, means.context())?;
+    ArrayReader::new(store, array, means.resources.memory_bytes / 4)?.read_region(
+        &region,
+        &mut elements,
+        means.context(),
+    )?;
     Ok(elements)
 }
 

@@ -79,9 +79,7 @@ impl Held {
         match (first, self) {
             (None, held) => held.clone(),
             (Some(first), Self::AsIs) => Self::Listed(Arc::clone(first)),
-            (Some(first), Self::Listed(list)) => {
-                Self::Listed(first.iter().map(|at| list[(*at)?]).collect())
-            }
+            (Some(first), Self::Listed(list)) => Self::Listed(first.iter().map(|at| list[(*at)?]).collect()),
         }
     }
 }
@@ -170,7 +168,8 @@ fn check_concat(sources: &[Source], coordinates: &Coordinates, combination: &Com
                 true => "to add the variables of other stores, pass --merge-with".to_owned(),
                 false => format!("pass --concat {}", candidates.join(" or --concat ")),
             };
-            let message = format!("{first_set} sources need a dimension along which they lie behind each other");
+            let message =
+                format!("{first_set} sources need a dimension along which they lie behind each other");
             Err(Error::new(ErrorKind::Usage, message).with_hint(hint))
         }
         None => Ok(()),
@@ -232,12 +231,16 @@ impl Work<'_> {
                 let message = format!("the dimension {} has no coordinate to be sorted by", self.key);
                 return Err(Error::new(ErrorKind::Usage, message).with_hint("leave --sort out"));
             }
-            let of_set = OfSet { set, length: cells.len(), coordinate: None, place: PlaceInSet::Joined(cells) };
+            let of_set =
+                OfSet { set, length: cells.len(), coordinate: None, place: PlaceInSet::Joined(cells) };
             return Ok((of_set, Vec::new()));
         }
         if let Some(&lacking) = members.iter().find(|&&source| self.coordinate(source).is_none()) {
-            let message =
-                format!("the dimension {} has a coordinate in some sources, and none in {}", self.key, self.sources[lacking].url());
+            let message = format!(
+                "the dimension {} has a coordinate in some sources, and none in {}",
+                self.key,
+                self.sources[lacking].url()
+            );
             return Err(Error::new(ErrorKind::Mismatch, message));
         }
         let mut coordinate = concatenate(&held)?;

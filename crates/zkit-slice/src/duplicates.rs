@@ -138,8 +138,7 @@ fn agreement(cells: &[Cell], digests: &BTreeMap<Cell, BTreeMap<String, u128>>) -
     let Some(first) = digests.get(first) else { return Agreement::Unknown };
     let mut arrays = 0;
     for (path, digest) in first {
-        let Some(others) =
-            others.iter().map(|cell| digests.get(cell)?.get(path)).collect::<Option<Vec<_>>>()
+        let Some(others) = others.iter().map(|cell| digests.get(cell)?.get(path)).collect::<Option<Vec<_>>>()
         else {
             continue;
         };

@@ -3,7 +3,7 @@
 use zkit_core::metadata::{Json, Object};
 use zkit_core::select::range_in_words;
 use zkit_report::format;
-use zkit_report::{Column, Document, Facts, Table};
+use zkit_report::{Column, Table};
 
 use crate::dimensions::{Cell, Dimensions, Place};
 use crate::duplicates::{Agreement, Duplicate, agreement_in_words};
@@ -80,8 +80,55 @@ impl Found {
         object.into()
     }
 
-    /// Adds it to what people are told.
-    pub(crate) fn describe(&self, document: &mut Document) {
+    /// Returns the facts that people are told.
+    pub(crate) fn facts(&self) -> Vec<(String, String)> {
+        let mut facts = Vec::new();
+        for joined in &self.joined {
+            let count = format::count(joined.count as u64);
+            let along = match joined.values.is_empty() {
+                true => count,
+                false => format!("{count}: {}", joined.values),
+            };
+            facts.push((joined.dimension.clone(), along));
+            if !joined.duplicates.is_empty() {
+                let same = joined
+                    .duplicates
+                    .iter()
+                    .filter(|(duplicate, _)| matches!(duplicate.agreement, Agreement::Same { .. }))
+                    .count();
+                let values = format::counted(joined.duplicates.len() as u64, "value", "values");
+                let told = format!("{values} in more than one place; {same} hold the same");
+                facts.push(("duplicates".to_owned(), told));
+            }
+        }
+        let notes = self.answers.iter().flat_map(|answer| &answer.notes).chain(&self.notes);
+        facts.extend(notes.map(|note| ("note".to_owned(), note.clone())));
+        facts
+    }
+
+    /// Returns the tables that people are shown: what was found, and where joined values come from.
+    pub(crate) fn tables(&self) -> Vec<Table> {
+        let mut tables = vec![self.answers_table()];
+        for joined in &self.joined {
+            let mut table =
+                Table::new([Column::left("source"), Column::right("taken"), Column::left("values")]);
+            for (url, count, values) in &joined.origins {
+                table.row([url.as_str(), &format::count(*count as u64), &values.join(", ")]);
+            }
+            tables.push(table);
+            let mut table =
+                Table::new([Column::left("value"), Column::left("stands in"), Column::left("contents")]);
+            for (duplicate, urls) in joined.duplicates.iter().take(SHOWN_MOST) {
+                let contents = agreement_in_words(&duplicate.agreement);
+                table.row([duplicate.value.as_str(), &urls.join(", "), &contents]);
+            }
+            tables.push(table);
+        }
+        tables.retain(|table| !table.is_empty());
+        tables
+    }
+
+    fn answers_table(&self) -> Table {
         let mut table = Table::new([
             Column::left("dimension"),
             Column::left("asked"),
@@ -90,33 +137,24 @@ impl Found {
             Column::right("apart"),
         ]);
         for answer in &self.answers {
-            match answer.found.len() {
-                1..=SHOWN_MOST if answer.count == answer.found.len() => {
-                    for found in &answer.found {
-                        let apart = distance(answer, found.distance);
-                        let name = answer.key.name.as_str();
-                        table.row([name, &found.asked, answer.how.word(), &found.value, &apart]);
-                    }
+            let name = answer.key.name.as_str();
+            let few = (1..=SHOWN_MOST).contains(&answer.found.len()) && answer.count == answer.found.len();
+            if few {
+                for found in &answer.found {
+                    let apart = distance(answer, found.distance);
+                    table.row([name, &found.asked, answer.how.word(), &found.value, &apart]);
                 }
-                _ => {
-                    let farthest = answer.found.iter().map(|found| found.distance).fold(0.0, f64::max);
-                    let apart = match answer.found.is_empty() {
-                        true => String::new(),
-                        false => format!("up to {}", distance(answer, farthest)),
-                    };
-                    let taken = format!("{} ({})", answer.taken, format::count(answer.count as u64));
-                    table.row([answer.key.name.as_str(), &answer.asked, answer.how.word(), &taken, &apart]);
-                }
+                continue;
             }
+            let farthest = answer.found.iter().map(|found| found.distance).fold(0.0, f64::max);
+            let apart = match answer.found.is_empty() {
+                true => String::new(),
+                false => format!("up to {}", distance(answer, farthest)),
+            };
+            let taken = format!("{} ({})", answer.taken, format::count(answer.count as u64));
+            table.row([name, &answer.asked, answer.how.word(), &taken, &apart]);
         }
-        document.table(table);
-        for joined in &self.joined {
-            describe_joined(joined, document);
-        }
-        let notes = self.answers.iter().flat_map(|answer| &answer.notes).chain(&self.notes);
-        for note in notes {
-            document.paragraph(format!("note: {note}"));
-        }
+        table
     }
 }
 
@@ -264,34 +302,4 @@ fn joined_json(joined: &JoinedFacts) -> Json {
         object.push("duplicates", Json::Array(duplicates.collect()));
     }
     object.into()
-}
-
-fn describe_joined(joined: &JoinedFacts, document: &mut Document) {
-    let mut facts = Facts::new();
-    let count = format::count(joined.count as u64);
-    let along = match joined.values.is_empty() {
-        true => count,
-        false => format!("{count}: {}", joined.values),
-    };
-    facts.fact(joined.dimension.as_str(), &along);
-    if !joined.duplicates.is_empty() {
-        let same = joined
-            .duplicates
-            .iter()
-            .filter(|(duplicate, _)| matches!(duplicate.agreement, Agreement::Same { .. }))
-            .count();
-        let values = format::counted(joined.duplicates.len() as u64, "value", "values");
-        facts.fact("duplicates", format!("{values} in more than one place; {same} hold the same"));
-    }
-    document.facts(facts);
-    let mut table = Table::new([Column::left("source"), Column::right("taken"), Column::left("values")]);
-    for (url, count, values) in &joined.origins {
-        table.row([url.as_str(), &format::count(*count as u64), &values.join(", ")]);
-    }
-    document.table(table);
-    let mut table = Table::new([Column::left("value"), Column::left("stands in"), Column::left("contents")]);
-    for (duplicate, urls) in joined.duplicates.iter().take(SHOWN_MOST) {
-        table.row([duplicate.value.as_str(), &urls.join(", "), &agreement_in_words(&duplicate.agreement)]);
-    }
-    document.table(table);
 }

@@ -3,7 +3,7 @@
 //! `sources` opens the stores, `axes` says which dimensions each of them has; `dimensions` puts those of all together, behind
 //! each other or aligned, and `duplicates` finds what stands twice; `variables` and `schema` compare the arrays that become
 //! one; `selection` and `points` find what is asked for; `wanted` says of each array which elements of which sources it is
-//! put together of. `scene` goes through these steps; nothing is written before they are done.
+//! put together of. `scene` goes through these steps; `run` has the result planned, written and published.
 
 mod args;
 mod axes;
@@ -12,8 +12,10 @@ mod coordinates;
 mod dimensions;
 mod duplicates;
 mod found;
+mod layout;
 mod literals;
 mod points;
+mod run;
 mod scene;
 mod schema;
 mod selection;
@@ -26,3 +28,4 @@ mod variables;
 mod wanted;
 
 pub use args::SliceArgs;
+pub use run::Slice;

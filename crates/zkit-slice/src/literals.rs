@@ -35,8 +35,10 @@ impl Literals {
             ZarrFormat::V3 => document_v3(&literal),
         };
         let Some(document) = document else {
-            let message =
-                format!("could not write `{}` anew as {} in {}", literal.path, literal.data_type, literal.format);
+            let message = format!(
+                "could not write `{}` anew as {} in {}",
+                literal.path, literal.data_type, literal.format
+            );
             return Err(Error::new(ErrorKind::Unsupported, message));
         };
         let mut defects = Vec::new();

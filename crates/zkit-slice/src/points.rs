@@ -33,7 +33,8 @@ impl Points {
         };
         let size = std::fs::metadata(path).map_err(failed)?.len();
         if size > FILE_BYTES_MOST {
-            let message = format!("{} holds {size} bytes, at most {FILE_BYTES_MOST} expected", path.display());
+            let message =
+                format!("{} holds {size} bytes, at most {FILE_BYTES_MOST} expected", path.display());
             return Err(Error::new(ErrorKind::OverBudget, message));
         }
         let text = std::fs::read_to_string(path).map_err(failed)?;
@@ -41,7 +42,9 @@ impl Points {
         let points = if text.trim_start().starts_with('{') { from_geojson(text) } else { from_csv(text) };
         points.and_then(Self::checked).map_err(|what| {
             Error::new(ErrorKind::Usage, format!("could not take points from {}: {what}", path.display()))
-                .with_hint("write a CSV file with a header such as name,latitude,longitude, or GeoJSON Points")
+                .with_hint(
+                    "write a CSV file with a header such as name,latitude,longitude, or GeoJSON Points",
+                )
         })
     }
 
@@ -62,7 +65,8 @@ impl Points {
 }
 
 fn from_csv(text: &str) -> Result<Points, String> {
-    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).comment(Some(b'#')).from_reader(text.as_bytes());
+    let mut reader =
+        csv::ReaderBuilder::new().trim(csv::Trim::All).comment(Some(b'#')).from_reader(text.as_bytes());
     let header = reader.headers().map_err(|error| error.to_string())?.clone();
     let mut columns: Vec<(String, Vec<String>)> =
         header.iter().map(|name| (name.to_owned(), Vec::new())).collect();
@@ -161,7 +165,9 @@ mod tests {
 
     #[test]
     fn a_csv_file_names_dimensions_and_points() {
-        let points = from_csv("name, latitude,longitude\r\n\"Kew, London\",51.48,-0.29\n# no\nOslo,59.9,10.7\n").unwrap();
+        let points =
+            from_csv("name, latitude,longitude\r\n\"Kew, London\",51.48,-0.29\n# no\nOslo,59.9,10.7\n")
+                .unwrap();
         assert_eq!(points.names.clone().unwrap(), ["Kew, London", "Oslo"]);
         assert_eq!(points.columns[1], ("longitude".to_owned(), vec!["-0.29".to_owned(), "10.7".to_owned()]));
         for (text, word) in [
@@ -193,9 +199,13 @@ mod tests {
     #[test]
     fn templates_name_stores_and_never_other_folders() {
         assert_eq!(filled("era5_{name}_{index}.zarr", 3, Some("Kew")).unwrap(), "era5_Kew_3.zarr");
-        for (template, name) in
-            [("{name}", None), ("{name}", Some("../a")), ("{name}", Some("a/b")), ("{id}", None), ("{name", None)]
-        {
+        for (template, name) in [
+            ("{name}", None),
+            ("{name}", Some("../a")),
+            ("{name}", Some("a/b")),
+            ("{id}", None),
+            ("{name", None),
+        ] {
             assert!(filled(template, 0, name).is_err(), "{template} {name:?}");
         }
     }

@@ -70,7 +70,7 @@ impl Slice {
     ) -> Result<(WantedSlice, Found)> {
         let arrays = self.arrays.into_iter().map(|array| {
             let target = target_of(&array)?;
-            let Gathered { shape, dimension_names, parts, joined, .. } = array.gathered;
+            let Gathered { shape, dimension_names, parts, joined, absent, .. } = array.gathered;
             Ok(WantedGather {
                 path: array.path,
                 shape,
@@ -78,6 +78,7 @@ impl Slice {
                 attributes: array.attributes,
                 parts,
                 joined,
+                absent,
                 stored_bytes: 0,
                 target,
             })
@@ -111,7 +112,13 @@ pub(crate) fn prepare(args: &SliceArgs, options: &StoreOptions, means: Means<'_>
     let selected = select(&dimensions, &args.selection, points.as_ref())?;
     let mut notes: Vec<String> = checked.notes.into_iter().collect();
     notes.extend(root_drift(&sources));
-    let all = All { sources: &sources, dimensions: &dimensions, variables: &variables, converted: &converted, notes };
+    let all = All {
+        sources: &sources,
+        dimensions: &dimensions,
+        variables: &variables,
+        converted: &converted,
+        notes,
+    };
     let slices = match (&args.selection.split, &points) {
         (Some(template), Some(points)) => all.split(template, points, &selected, &mut literals)?,
         _ => vec![all.slice(None, points.as_ref(), &selected, &mut literals)?],
@@ -187,7 +194,10 @@ fn root_drift(sources: &[Source]) -> Option<String> {
     }
     let keys: Vec<String> = keys.into_iter().collect();
     (!keys.is_empty()).then(|| {
-        format!("attributes of the root differ between sources, the first one's are kept: {}", keys.join(", "))
+        format!(
+            "attributes of the root differ between sources, the first one's are kept: {}",
+            keys.join(", ")
+        )
     })
 }
 
@@ -215,7 +225,9 @@ impl All<'_> {
             let name = points.names.as_ref().map(|names| names[index].as_str());
             let store = points::filled(template, index, name).map_err(|what| {
                 Error::new(ErrorKind::Usage, format!("could not name the slice of point {index}: {what}"))
-                    .with_hint("write a template such as era5_{name}.zarr, or {index} for points without names")
+                    .with_hint(
+                        "write a template such as era5_{name}.zarr, or {index} for points without names",
+                    )
             })?;
             if let Some(other) = names.insert(store.clone(), index) {
                 let message = format!("points {other} and {index} would both be written to `{store}`");
@@ -235,12 +247,8 @@ impl All<'_> {
         selected: &Selected,
         literals: &mut Literals,
     ) -> Result<Slice> {
-        let scene = Scene {
-            sources: self.sources,
-            dimensions: self.dimensions,
-            selected,
-            converted: self.converted,
-        };
+        let scene =
+            Scene { sources: self.sources, dimensions: self.dimensions, selected, converted: self.converted };
         let format = self.format();
         let mut moulds = Moulds::default();
         let mut arrays = Vec::with_capacity(self.variables.len() + 1);
@@ -284,7 +292,8 @@ impl All<'_> {
     ) -> Result<SliceArray> {
         let path = format!("/{POINT}");
         if self.variables.iter().any(|variable| variable.path == path) {
-            let message = "the sources have an array `/point` already, where the names of the points would lie";
+            let message =
+                "the sources have an array `/point` already, where the names of the points would lie";
             return Err(Error::new(ErrorKind::Usage, message).with_hint("--exclude point"));
         }
         let shape: Vec<u64> = length.into_iter().collect();
@@ -302,7 +311,8 @@ impl All<'_> {
         let along = |length: &u64| Pick::Along { axis: 0, indices: (0..*length).collect() };
         let picks = shape.iter().map(along).collect();
         let parts = vec![Part { store: self.sources.len(), array, picks }];
-        let gathered = Gathered { shape, dimension_names, parts, joined: None, scalars: Vec::new() };
+        let gathered =
+            Gathered { shape, dimension_names, parts, joined: None, absent: None, scalars: Vec::new() };
         Ok(SliceArray { path, attributes: Object::default(), gathered })
     }
 
@@ -310,7 +320,9 @@ impl All<'_> {
     fn format(&self) -> ZarrFormat {
         let hierarchy = &self.sources[0].hierarchy;
         let group = hierarchy.groups.first().map(|group| group.format);
-        group.or_else(|| hierarchy.arrays.first().map(|array| array.metadata.format)).unwrap_or(ZarrFormat::V3)
+        group
+            .or_else(|| hierarchy.arrays.first().map(|array| array.metadata.format))
+            .unwrap_or(ZarrFormat::V3)
     }
 
     /// Returns the groups that the arrays lie in, the root first; attributes are those of the first source that has them.
@@ -349,7 +361,8 @@ fn of_point(selected: &Selected, index: usize) -> Selected {
     });
     let answers = selected.answers.iter().map(|answer| {
         let mut answer = answer.clone();
-        let points = selected.points.is_some_and(|points| answer.count == points && answer.found.len() == points);
+        let points =
+            selected.points.is_some_and(|points| answer.count == points && answer.found.len() == points);
         if points && let Some(found) = answer.found.get(index).cloned() {
             answer.asked.clone_from(&found.asked);
             answer.taken.clone_from(&found.value);

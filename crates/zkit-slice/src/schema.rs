@@ -150,12 +150,7 @@ impl Pair<'_> {
         Err(self.differ("the type", &a.to_string(), &b.to_string()).with_hint(hint))
     }
 
-    fn check_units(
-        &self,
-        one: &ArrayNode,
-        other: &ArrayNode,
-        notes: &mut BTreeSet<String>,
-    ) -> Result<Need> {
+    fn check_units(&self, one: &ArrayNode, other: &ArrayNode, notes: &mut BTreeSet<String>) -> Result<Need> {
         let text = |node: &ArrayNode, key: &str| {
             node.metadata.attributes.get(key).map_or_else(|| "none".to_owned(), ToString::to_string)
         };
@@ -202,9 +197,9 @@ impl Pair<'_> {
                 true => "none".to_owned(),
                 false => masks.iter().cloned().collect::<Vec<_>>().join(", "),
             };
-            return Err(self
-                .differ("the missing value", &text(&a), &text(&b))
-                .with_hint("what is missing in one would be a number in the other: rewrite one of them first"));
+            return Err(self.differ("the missing value", &text(&a), &text(&b)).with_hint(
+                "what is missing in one would be a number in the other: rewrite one of them first",
+            ));
         }
         Ok(())
     }
@@ -303,7 +298,10 @@ fn mask(json: &Json) -> String {
         number => number.as_f64(),
     };
     match number {
-        #[expect(clippy::cast_possible_truncation, reason = "masks of float32 are written with more or fewer digits")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "masks of float32 are written with more or fewer digits"
+        )]
         Some(number) => (number as f32).to_string(),
         None => json.to_string(),
     }

@@ -80,8 +80,11 @@ pub(crate) fn select(
 ) -> Result<Selected> {
     check_twice(wish, points)?;
     check_methods(dimensions, wish)?;
-    let mut selected =
-        Selected { taken: vec![None; dimensions.all.len()], points: points.map(Points::len), answers: Vec::new() };
+    let mut selected = Selected {
+        taken: vec![None; dimensions.all.len()],
+        points: points.map(Points::len),
+        answers: Vec::new(),
+    };
     for asked in &wish.isel {
         for at in named(dimensions, &asked.dimension)? {
             let (taken, answer) = by_positions(&dimensions.all[at], &asked.text)?;
@@ -138,7 +141,8 @@ fn check_twice(wish: &SelectionArgs, points: Option<&Points>) -> Result<()> {
 /// Refuses methods and tolerances of dimensions that are not there.
 fn check_methods(dimensions: &Dimensions, wish: &SelectionArgs) -> Result<()> {
     let methods = wish.method.iter().filter_map(|method: &MethodArg| method.dimension.as_deref());
-    let tolerances = wish.tolerance.iter().filter_map(|tolerance: &ToleranceArg| tolerance.dimension.as_deref());
+    let tolerances =
+        wish.tolerance.iter().filter_map(|tolerance: &ToleranceArg| tolerance.dimension.as_deref());
     for name in methods.chain(tolerances) {
         named(dimensions, name)?;
     }
@@ -202,7 +206,10 @@ fn by_positions(dimension: &Dimension, text: &str) -> Result<(Taken, Answer)> {
         let from_end = |asked: u64| usize::try_from(asked).ok().and_then(|back| length.checked_sub(back));
         let at = if asked < 0 { from_end(asked.unsigned_abs()) } else { usize::try_from(asked).ok() };
         at.filter(|&at| at < length).ok_or_else(|| {
-            Error::new(ErrorKind::Absent, format!("{} has no position {asked}: it has {length}", dimension.key))
+            Error::new(
+                ErrorKind::Absent,
+                format!("{} has no position {asked}: it has {length}", dimension.key),
+            )
         })
     };
     let taken = if let Some((from, to)) = text.split_once("..") {
@@ -298,7 +305,8 @@ fn method_for(wish: &SelectionArgs, name: &str, coordinate: &Coordinate) -> Meth
 /// Returns the tolerance for a dimension: its own, or one for all that is of its kind, a number or a duration.
 fn tolerance_for<'a>(wish: &'a SelectionArgs, name: &str, coordinate: &Coordinate) -> Option<&'a str> {
     let times = matches!(coordinate.values, Values::Times { .. } | Values::Durations(_));
-    let fits = |text: &str| !matches!(coordinate.values, Values::Texts(_)) && text.parse::<f64>().is_err() == times;
+    let fits =
+        |text: &str| !matches!(coordinate.values, Values::Texts(_)) && text.parse::<f64>().is_err() == times;
     let own = wish.tolerance.iter().rev().find(|one| one.dimension.as_deref() == Some(name));
     let shared = || wish.tolerance.iter().rev().find(|one| one.dimension.is_none() && fits(&one.text));
     own.or_else(shared).map(|tolerance| tolerance.text.as_str())
@@ -309,8 +317,8 @@ fn by_values(dimension: &Dimension, text: &str, wish: &SelectionArgs) -> Result<
     let request = Request::parse(text);
     let range = matches!(request, Request::Range(..));
     let method = if range { Method::Exact } else { method_for(wish, &dimension.key.name, coordinate) };
-    let tolerance = tolerance_for(wish, &dimension.key.name, coordinate)
-        .filter(|_| !range && method != Method::Exact);
+    let tolerance =
+        tolerance_for(wish, &dimension.key.name, coordinate).filter(|_| !range && method != Method::Exact);
     let selection = Index::new(coordinate).find(&request, method, tolerance)?;
     let positions = selection.positions.to_vec();
     let taken = match (selection.single, positions.as_slice()) {
@@ -360,12 +368,8 @@ fn by_points(
             .find(&Request::One(text.clone()), method, tolerance)
             .map_err(|error| error.context(named()))?;
         let &[position] = one.positions.to_vec().as_slice() else {
-            let message = format!(
-                "{}: `{text}` is {} values of {}",
-                named(),
-                one.positions.len(),
-                dimension.key
-            );
+            let message =
+                format!("{}: `{text}` is {} values of {}", named(), one.positions.len(), dimension.key);
             return Err(Error::new(ErrorKind::Usage, message)
                 .with_hint("write the whole value, or pass --method nearest"));
         };
@@ -469,7 +473,10 @@ mod tests {
     fn points_are_found_by_what_their_columns_mean() {
         let texts = |values: &[&str]| values.iter().map(|value| (*value).to_owned()).collect::<Vec<_>>();
         let mut points = Points {
-            columns: vec![("lat".to_owned(), texts(&["60", "40"])), ("lon".to_owned(), texts(&["-180", "0"]))],
+            columns: vec![
+                ("lat".to_owned(), texts(&["60", "40"])),
+                ("lon".to_owned(), texts(&["-180", "0"])),
+            ],
             names: Some(texts(&["a", "b"])),
         };
         let selected = select(&grid(), &wish(&[], &[], &[]), Some(&points)).unwrap();

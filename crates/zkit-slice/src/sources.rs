@@ -22,6 +22,7 @@ const OPEN_JOBS: usize = 16;
 pub(crate) struct Source {
     /// Which set it belongs to: 0 for the sources themselves, then one for each --merge-with.
     pub(crate) set: usize,
+    pub(crate) location: StoreUrl,
     pub(crate) hierarchy: Hierarchy,
     /// The positions of the arrays that are taken.
     pub(crate) taken: Vec<usize>,
@@ -71,7 +72,8 @@ pub(crate) fn open(
     let sources = opened.into_iter().collect::<Result<Vec<Source>>>()?;
     if sources.iter().all(|source| source.taken.is_empty()) {
         let some = sources.iter().any(|source| !source.hierarchy.arrays.is_empty());
-        let message = if some { "--include and --exclude leave no array" } else { "the sources hold no array" };
+        let message =
+            if some { "--include and --exclude leave no array" } else { "the sources hold no array" };
         return Err(Error::new(ErrorKind::Usage, message)
             .with_hint("run `zkit inspect` to see the paths of the arrays"));
     }
@@ -104,23 +106,20 @@ fn open_one(set: usize, url: &StoreUrl, filter: &ArrayFilter, options: &StoreOpt
     hierarchy.readable_store()?;
     if let Some(broken) = hierarchy.broken_nodes().into_iter().find(|defect| filter.takes(&defect.path)) {
         let kind = if hierarchy.unreadable { ErrorKind::Unreadable } else { ErrorKind::Corrupt };
-        let message =
-            format!("could not take `{}` of {}: {}", broken.path, hierarchy.url, broken.message);
+        let message = format!("could not take `{}` of {}: {}", broken.path, hierarchy.url, broken.message);
         return Err(Error::new(kind, message).with_hint("mend or --exclude it"));
     }
     let taken = taken(&hierarchy, filter);
     let axes = Axes::of(&hierarchy, &taken)?;
-    Ok(Source { set, hierarchy, taken, axes })
+    Ok(Source { set, location: url.clone(), hierarchy, taken, axes })
 }
 
 /// Returns the positions of the arrays that are taken: those of the filter, and what describes them.
 fn taken(hierarchy: &Hierarchy, filter: &ArrayFilter) -> Vec<usize> {
     let arrays = &hierarchy.arrays;
-    let mut taken: Vec<usize> =
-        (0..arrays.len()).filter(|&at| filter.takes(&arrays[at].path)).collect();
+    let mut taken: Vec<usize> = (0..arrays.len()).filter(|&at| filter.takes(&arrays[at].path)).collect();
     if taken.len() < arrays.len() {
-        let wanted: HashSet<String> =
-            taken.iter().flat_map(|&at| companions(&arrays[at])).collect();
+        let wanted: HashSet<String> = taken.iter().flat_map(|&at| companions(&arrays[at])).collect();
         let more: Vec<usize> = (0..arrays.len())
             .filter(|&at| wanted.contains(&arrays[at].path) && !filter.refuses(&arrays[at].path))
             .collect();

@@ -61,7 +61,15 @@ impl TestStore {
         self.array(path, names, shape, "<f8", "\"NaN\"", bytes)
     }
 
-    fn array(self, path: &str, names: &[&str], shape: &[u64], dtype: &str, fill: &str, bytes: Vec<u8>) -> Self {
+    fn array(
+        self,
+        path: &str,
+        names: &[&str],
+        shape: &[u64],
+        dtype: &str,
+        fill: &str,
+        bytes: Vec<u8>,
+    ) -> Self {
         let zarray = format!(
             r#"{{"zarr_format": 2, "shape": {shape:?}, "chunks": {shape:?}, "dtype": "{dtype}", "fill_value": {fill},
                 "order": "C", "filters": null, "compressor": null}}"#
@@ -79,8 +87,12 @@ impl TestStore {
     pub(crate) fn attributes(self, path: &str, attributes: &str) -> Self {
         let text = std::fs::read_to_string(self.folder.path().join(path).join(".zattrs")).unwrap_or_default();
         let known: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
-        let names: Vec<&str> =
-            known["_ARRAY_DIMENSIONS"].as_array().into_iter().flatten().filter_map(|name| name.as_str()).collect();
+        let names: Vec<&str> = known["_ARRAY_DIMENSIONS"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|name| name.as_str())
+            .collect();
         if path.is_empty() {
             self.file(".zattrs", attributes.as_bytes());
             return self;
@@ -97,7 +109,8 @@ impl TestStore {
 
     /// Opens it with globs of --include and --exclude.
     pub(crate) fn open(&self, include: &[&str], exclude: &[&str]) -> Result<Vec<Source>> {
-        let globs = |globs: &[&str]| -> Vec<ArrayGlob> { globs.iter().map(|glob| glob.parse().unwrap()).collect() };
+        let globs =
+            |globs: &[&str]| -> Vec<ArrayGlob> { globs.iter().map(|glob| glob.parse().unwrap()).collect() };
         let filter = ArrayFilter::new(globs(include), globs(exclude));
         sources::open(&[vec![self.path().to_owned()]], &filter, &StoreOptions::default())
     }
@@ -133,7 +146,10 @@ struct Line {
 pub(crate) fn slice(stores: &[&TestStore], line: &str) -> Result<Prepared> {
     let mut words = vec!["slice".to_owned(), "--to".to_owned(), "unwritten.zarr".to_owned()];
     for word in line.split(' ') {
-        let at = word.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).and_then(|at| at.parse::<usize>().ok());
+        let at = word
+            .strip_prefix('{')
+            .and_then(|rest| rest.strip_suffix('}'))
+            .and_then(|at| at.parse::<usize>().ok());
         words.push(at.map_or_else(|| word.to_owned(), |at| stores[at].path().to_owned()));
     }
     let args = Line::try_parse_from(words).unwrap().args;
@@ -219,10 +235,9 @@ fn numbers(store: &Store, node: &ArrayNode) -> Vec<f64> {
             .chunks_exact(4)
             .map(|item| f64::from(i32::from_le_bytes(item.try_into().unwrap())))
             .collect(),
-        DataType::Int(_) => elements
-            .chunks_exact(8)
-            .map(|item| i64::from_le_bytes(item.try_into().unwrap()) as f64)
-            .collect(),
+        DataType::Int(_) => {
+            elements.chunks_exact(8).map(|item| i64::from_le_bytes(item.try_into().unwrap()) as f64).collect()
+        }
         _ => elements.chunks_exact(8).map(|item| f64::from_le_bytes(item.try_into().unwrap())).collect(),
     }
 }

@@ -116,7 +116,9 @@ fn arrays_beside_the_joined_dimension_must_hold_the_same() {
 #[test]
 fn grids_that_differ_are_named_unless_they_are_joined() {
     let one = batch(&[1]);
-    let other = batch(&[2]).floats("lat", &["lat"], &[2], &[50.0, 40.0]).attributes("lat", r#"{"units": "degrees_north"}"#);
+    let other = batch(&[2])
+        .floats("lat", &["lat"], &[2], &[50.0, 40.0])
+        .attributes("lat", r#"{"units": "degrees_north"}"#);
     let text = error(&[&one, &other], "{0} {1} --concat id");
     assert!(text.contains("along `lat`") && text.contains("60 in one place and 50"), "{text}");
     let line = "{0} {1} --concat id --join inner --exclude mask --isel lon=0";
@@ -126,7 +128,7 @@ fn grids_that_differ_are_named_unless_they_are_joined() {
     let text = error(&[&one, &other], line);
     assert!(text.contains("`/t` (int64)") && text.contains("no fill value that means missing"), "{text}");
     assert_eq!(
-        of(&[&one, &other], &format!("{line} --include lat"), "/lat"),
+        of(&[&one, &other], &format!("{line} --include lat --include id"), "/lat"),
         Held::new(&["lat"], &[3], &[40.0, 50.0, 60.0])
     );
 }
@@ -157,9 +159,12 @@ fn variables_of_other_stores_are_added_where_their_coordinates_agree() {
     let (one, two) = (batch(&[1]), batch(&[2]));
     let wind = |ids: &[i64]| {
         let values: Vec<i64> = ids.iter().map(|id| id * 7).collect();
-        TestStore::new()
-            .ints("id", &["id"], &[ids.len() as u64], ids)
-            .ints("u", &["id"], &[ids.len() as u64], &values)
+        TestStore::new().ints("id", &["id"], &[ids.len() as u64], ids).ints(
+            "u",
+            &["id"],
+            &[ids.len() as u64],
+            &values,
+        )
     };
     let (first, second) = (wind(&[1]), wind(&[2]));
     let stores = [&one, &two, &first, &second];

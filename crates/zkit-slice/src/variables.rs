@@ -73,9 +73,8 @@ pub(crate) fn together(
         }
         let first = members[0];
         let keys = sources[first.source].axes.keys_of(first.array);
-        let positions = keys.map(|key| {
-            dimensions.position(key).expect("the dimensions of all sources are put together")
-        });
+        let positions =
+            keys.map(|key| dimensions.position(key).expect("the dimensions of all sources are put together"));
         variables.push(Variable { path: path.to_owned(), dimensions: positions.collect(), members });
     }
     Ok(variables)
@@ -162,7 +161,9 @@ fn check_sets(sources: &[Source], dimensions: &Dimensions, variable: &Variable) 
     };
     let set = |member: &Member| sources[member.source].set;
     let first = variable.members[0];
-    let Some(other) = variable.members.iter().find(|member| set(member) != set(&first)) else { return Ok(()) };
+    let Some(other) = variable.members.iter().find(|member| set(member) != set(&first)) else {
+        return Ok(());
+    };
     let message = format!(
         "`{}` is along {} in {} and also in {}, which --merge-with adds",
         variable.path,
@@ -170,8 +171,9 @@ fn check_sets(sources: &[Source], dimensions: &Dimensions, variable: &Variable) 
         sources[first.source].url(),
         sources[other.source].url()
     );
-    Err(Error::new(ErrorKind::Mismatch, message)
-        .with_hint("name the stores among the sources to put them behind each other, or take one with --include"))
+    Err(Error::new(ErrorKind::Mismatch, message).with_hint(
+        "name the stores among the sources to put them behind each other, or take one with --include",
+    ))
 }
 
 /// Refuses an array of several sources whose dimensions were joined to others: no one source holds it all.

@@ -13,4 +13,5 @@ pub const COMMANDS: &[Entry] = &[
     Entry::of::<zkit_digest::Digest>(),
     Entry::of::<zkit_compare::Compare>(),
     Entry::of::<zkit_recompress::Recompress>(),
+    Entry::of::<zkit_slice::Slice>(),
 ];

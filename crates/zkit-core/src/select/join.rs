@@ -45,7 +45,8 @@ impl Coordinate {
     /// Returns whether another holds the same values in the same order, missing ones included.
     pub fn same_values(&self, other: &Self) -> bool {
         let kinds = std::mem::discriminant(&self.values) == std::mem::discriminant(&other.values);
-        let comparable = kinds || !matches!((&self.values, &other.values), (Values::Texts(_), _) | (_, Values::Texts(_)));
+        let comparable =
+            kinds || !matches!((&self.values, &other.values), (Values::Texts(_), _) | (_, Values::Texts(_)));
         self.len() == other.len()
             && comparable
             && (kinds || concatenate(&[self, other]).is_ok())
@@ -84,7 +85,11 @@ impl Coordinate {
 }
 
 fn whole(value: i128) -> Vec<u8> {
-    #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "checked: the float is that value")]
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        reason = "checked: the float is that value"
+    )]
     let float = value as f64;
     #[expect(clippy::cast_possible_truncation, reason = "saturates, and then differs")]
     let exact = float as i128 == value;
@@ -99,7 +104,9 @@ impl Values {
         match self {
             Self::Ints(values) => Self::Ints(some(values, positions)),
             Self::UInts(values) => Self::UInts(some(values, positions)),
-            Self::Floats { values, single } => Self::Floats { values: some(values, positions), single: *single },
+            Self::Floats { values, single } => {
+                Self::Floats { values: some(values, positions), single: *single }
+            }
             Self::Times { values, calendar } => {
                 Self::Times { values: some(values, positions), calendar: *calendar }
             }
@@ -310,7 +317,11 @@ fn difference(one: &Coordinate, other: &Coordinate) -> Error {
             one.show(at),
             other.show(at)
         ),
-        None => format!("`{path}` holds {} in one place and {} in another", one.values.kind(), other.values.kind()),
+        None => format!(
+            "`{path}` holds {} in one place and {} in another",
+            one.values.kind(),
+            other.values.kind()
+        ),
     };
     Error::new(ErrorKind::Mismatch, message)
 }
@@ -347,7 +358,8 @@ mod tests {
     #[test]
     fn what_has_no_common_order_is_refused() {
         assert_eq!(concatenate(&[&ints(&[1]), &texts(&["a"])]).unwrap_err().kind(), ErrorKind::Mismatch);
-        let times = |calendar| Coordinate::new("/time", Values::Times { values: vec![0], calendar }, Axis::Time);
+        let times =
+            |calendar| Coordinate::new("/time", Values::Times { values: vec![0], calendar }, Axis::Time);
         let error = concatenate(&[&times(Calendar::NoLeap), &times(Calendar::Day360)]).unwrap_err();
         assert!(error.to_string().contains("calendars noleap and 360_day"), "{error}");
     }

@@ -46,13 +46,7 @@ impl MemoryStore {
         Ok(true)
     }
 
-    pub(super) fn get_range(
-        &self,
-        key: &str,
-        offset: u64,
-        length: u64,
-        buffer: &mut Vec<u8>,
-    ) -> Option<u64> {
+    pub(super) fn get_range(&self, key: &str, offset: u64, length: u64, buffer: &mut Vec<u8>) -> Option<u64> {
         let bytes = self.objects.get(key)?;
         let start = saturating_usize(offset).min(bytes.len());
         let end = start.saturating_add(saturating_usize(length)).min(bytes.len());
@@ -76,11 +70,7 @@ impl MemoryStore {
         keys.iter().map(one).collect()
     }
 
-    pub(super) fn list_while(
-        &self,
-        prefix: &str,
-        visit: &mut dyn FnMut(ObjectInfo<'_>) -> ControlFlow<()>,
-    ) {
+    pub(super) fn list_while(&self, prefix: &str, visit: &mut dyn FnMut(ObjectInfo<'_>) -> ControlFlow<()>) {
         let prefix = if prefix.is_empty() { String::new() } else { format!("{prefix}/") };
         let below = self.objects.range(prefix.clone()..).take_while(|(key, _)| key.starts_with(&prefix));
         for (key, bytes) in below {
@@ -130,7 +120,10 @@ mod tests {
         assert!(store().get("a/0", 3, &mut buffer).unwrap());
         assert_eq!(buffer, b"one");
         assert!(!store().get("a", 3, &mut buffer).unwrap());
-        assert_eq!(store().get("ab/0", 3, &mut buffer).unwrap_err().kind(), crate::error::ErrorKind::OverBudget);
+        assert_eq!(
+            store().get("ab/0", 3, &mut buffer).unwrap_err().kind(),
+            crate::error::ErrorKind::OverBudget
+        );
         assert_eq!(store().get_range("ab/0", 1, 2, &mut buffer).unwrap(), Some(5));
         assert_eq!(buffer, b"hr");
         assert_eq!(store().get_range("ab/0", 9, u64::MAX, &mut buffer).unwrap(), Some(5));

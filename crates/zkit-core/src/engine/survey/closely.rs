@@ -210,7 +210,9 @@ fn spread_evenly<T: Sync, R: Send>(
     work: impl Fn(&T) -> R + Sync + Send,
 ) -> Vec<R> {
     match store {
-        Store::Local(_) | Store::Zip(_) | Store::Memory(_) => items.par_iter().with_min_len(64).map(work).collect(),
+        Store::Local(_) | Store::Zip(_) | Store::Memory(_) => {
+            items.par_iter().with_min_len(64).map(work).collect()
+        }
         Store::Remote(_) => spread(store, items, work),
     }
 }
