@@ -1,50 +1,20 @@
-//! Reading coordinates, and comparing the rows of ids that stand in more than one place.
+//! Comparing the rows of ids that stand in more than one place.
 
 use std::collections::BTreeMap;
 
 use zkit_core::engine::{affordable_rows, digest_rows};
-use zkit_core::error::{Error, ErrorKind, Result};
+use zkit_core::error::Result;
 use zkit_core::hierarchy::{ArrayNode, Hierarchy};
-use zkit_core::read::ReadContext;
-use zkit_core::select::read_coordinate;
 use zkit_rules::Depth;
-use zkit_rules::coordinates::{CoordinateObservation, UnreadCoordinate, is_worth_reading};
 use zkit_rules::ids::id_groups;
-use zkit_rules::observe::StoreObservation;
 use zkit_rules::summary::StoreSummary;
 
 use crate::gather::Run;
 
-/// One coordinate may take so much while it is read and judged, about four million numbers; larger ones are named, not
-/// read.
-const COORDINATE_BYTES_MOST: u64 = 256 << 20;
 /// At depth `sample`, the rows of so many ids are compared,
 const SAMPLED_IDS: usize = 64;
 /// and in each store so much is decoded for that.
 const SAMPLED_BYTES: u64 = 64 << 20;
-
-/// Reads the coordinates of a store into its observation.
-pub(crate) fn read(observed: &mut StoreObservation<'_>, run: &Run<'_>) -> Result<()> {
-    let Some(store) = &observed.hierarchy.store else { return Ok(()) };
-    let limit = (run.resources.memory_bytes / 2).min(COORDINATE_BYTES_MOST);
-    let pool = pool(run.resources.jobs)?;
-    let context = ReadContext { pool: &pool, cancel: run.cancel, meter: run.observer.meter() };
-    for array in &observed.arrays {
-        if !is_worth_reading(array.node, run.policy) {
-            continue;
-        }
-        run.cancel.check()?;
-        match read_coordinate(store, array.node, limit, context) {
-            Ok(coordinate) => observed.coordinates.push(CoordinateObservation::new(coordinate)),
-            Err(error) if error.kind() == ErrorKind::Cancelled => return Err(error),
-            // what cannot be decoded or read is found by the rules of its chunks
-            Err(error) => observed
-                .unread_coordinates
-                .push(UnreadCoordinate { path: array.path().to_owned(), reason: error.one_line() }),
-        }
-    }
-    Ok(())
-}
 
 /// Digests the rows of ids that stand in more than one place, so that rules can tell whether they hold the same.
 ///
@@ -93,11 +63,4 @@ pub(crate) fn compare_rows(
         }
     }
     Ok(())
-}
-
-fn pool(threads: usize) -> Result<rayon::ThreadPool> {
-    rayon::ThreadPoolBuilder::new().num_threads(threads.max(1)).build().map_err(|error| {
-        Error::new(ErrorKind::OverBudget, format!("could not start {threads} worker threads"))
-            .with_source(error)
-    })
 }

@@ -12,10 +12,11 @@ use zkit_core::hierarchy::{ArrayNode, Consolidation, Container, Hierarchy, Store
 use zkit_core::location::StoreUrl;
 use zkit_core::store::{Store, StoreOptions};
 use zkit_rules::Depth;
+use zkit_rules::look::{self, Look};
 use zkit_rules::observe::StoreObservation;
 use zkit_rules::policy::Policy;
 
-use crate::{coordinates, follow, values};
+use crate::follow;
 
 /// What holds for all stores of a run.
 pub(crate) struct Run<'a> {
@@ -116,8 +117,15 @@ pub(crate) fn observe<'a>(
     }
     observed.files = Some(seen.files);
     if run.depth >= Depth::Sample {
-        coordinates::read(&mut observed, run)?;
-        values::scan(&mut observed, run)?;
+        let sample = if run.depth == Depth::Full { Sample::Full } else { run.sample.0 };
+        let look = Look {
+            sample: (sample, run.sample.1),
+            resources: run.resources,
+            observer: run.observer,
+            cancel: run.cancel,
+        };
+        look::read_coordinates(&mut observed, look)?;
+        look::scan(&mut observed, look)?;
     }
     Ok(observed)
 }

@@ -1,37 +1,13 @@
-//! Scanning the values of a store, and what a report says of them.
+//! What a report says of the values of a store.
 
-use zkit_core::engine::{ArrayValues, NanProfile, Sample, ScanTarget, scan_values};
-use zkit_core::error::Result;
+use zkit_core::engine::{ArrayValues, NanProfile};
 use zkit_core::select::range_in_words;
 use zkit_report::{Point, Report, Series, Variable};
-use zkit_rules::Depth;
 use zkit_rules::observe::{ArrayObservation, StoreObservation};
 use zkit_rules::packing::Packing;
 
-use crate::gather::Run;
-
 /// Series that a report has at most.
 const SERIES_MOST: usize = 48;
-
-/// Scans the arrays of a store, as much of them as the depth asks for, into its observation.
-pub(crate) fn scan(observed: &mut StoreObservation<'_>, run: &Run<'_>) -> Result<()> {
-    let Some(store) = &observed.hierarchy.store else { return Ok(()) };
-    let sample = match run.depth {
-        Depth::Full => Sample::Full,
-        _ => run.sample.0,
-    };
-    let listed = observed.arrays.iter().enumerate().filter_map(|(at, array)| {
-        let listing = array.survey.as_ref()?.listing.as_ref()?;
-        Some((at, ScanTarget { array: array.node, listing: Some(listing) }))
-    });
-    let (places, targets): (Vec<usize>, Vec<ScanTarget<'_>>) = listed.unzip();
-    let values =
-        scan_values(store, &targets, (sample, run.sample.1), run.resources, run.observer, run.cancel)?;
-    for (at, values) in places.into_iter().zip(values) {
-        observed.arrays[at].values = Some(values);
-    }
-    Ok(())
-}
 
 /// Returns whether everything that was to be decoded could be read.
 pub(crate) fn is_complete(observed: &StoreObservation<'_>) -> bool {

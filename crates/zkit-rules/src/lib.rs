@@ -2,8 +2,8 @@
 //!
 //! A [`Rule`] is a value: its id, how much it matters, from which [`Depth`] on it can be seen, what it means, and a
 //! pure function from observations ([`observe`]) and [`Policy`] to findings. [`RULES`] lists all of them; each lives in a
-//! file of its own in `rules/`, with its text and its test. Nothing here reads a store: whoever audits gathers the
-//! observations, and [`check_store`] and [`check_cache`] judge them.
+//! file of its own in `rules/`, with its text and its test. Rules read no store: whoever audits gathers the
+//! observations ([`look`] has what deep ones take), and [`check_store`] and [`check_cache`] judge them.
 //!
 //! [`Policy`]: policy::Policy
 
@@ -14,6 +14,7 @@ pub mod coordinates;
 mod depth;
 mod finder;
 pub mod ids;
+pub mod look;
 pub mod observe;
 pub mod packing;
 pub mod policy;

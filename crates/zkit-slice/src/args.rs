@@ -16,27 +16,35 @@ use zkit_core::select::{Join, Method};
 /// was asked for, what was found and how far they are apart is printed and kept in the attributes of the result.
 #[derive(Debug, Args)]
 #[command(mut_arg("codec", |codec| with_default(codec, "keep")))]
-#[command(mut_arg("access", |access| with_default(access, "whole series together")))]
+#[command(mut_arg("access", |access| with_default(access, "the whole series of a point together")))]
 pub struct SliceArgs {
     /// Stores, folders that are searched for stores, or patterns ('batches/*.zarr'): in this order, those of a folder or
     /// pattern by name.
     #[arg(required = true, value_name = "SOURCE")]
     pub(crate) sources: Vec<String>,
 
-    /// Where the slice goes: a path or URL; with --split a directory, or a URL below which the stores go.
-    #[arg(long, value_name = "DESTINATION")]
-    pub(crate) to: StoreUrl,
+    /// Where the slice goes: a path or URL.
+    #[arg(long, value_name = "DESTINATION", conflicts_with = "cache", required_unless_present = "cache")]
+    pub(crate) to: Option<StoreUrl>,
 
+    /// Keep the slice in this cache, and serve it from there when the same is asked for again.
+    #[arg(long, value_name = "DIRECTORY")]
+    pub(crate) cache: Option<PathBuf>,
+
+    /// Which findings of `zkit audit` keep the slice from being published.
+    #[arg(long, value_enum, default_value_t = FailOnArg::Error)]
+    pub(crate) fail_on: FailOnArg,
+
+    #[command(flatten)]
+    pub(crate) write: WriteArgs,
+    #[command(flatten)]
+    pub(crate) layout: ChunkArgs,
     #[command(flatten)]
     pub(crate) selection: SelectionArgs,
     #[command(flatten)]
     pub(crate) combination: CombinationArgs,
     #[command(flatten)]
     pub(crate) merge: MergeArgs,
-    #[command(flatten)]
-    pub(crate) chunks: ChunkArgs,
-    #[command(flatten)]
-    pub(crate) write: WriteArgs,
     #[command(flatten)]
     pub(crate) select: SelectArgs,
     #[command(flatten)]
@@ -79,7 +87,7 @@ pub(crate) struct SelectionArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) points: Option<PathBuf>,
 
-    /// Write one store for each point into DESTINATION, named by this template: {name}.zarr, point_{index}.zarr.
+    /// Write one store for each point: {name} or {index} in DESTINATION's last part stand for the point.
     #[arg(long, value_name = "TEMPLATE", requires = "points")]
     pub(crate) split: Option<String>,
 }
@@ -224,6 +232,17 @@ fn split_dimension(text: &str) -> (Option<String>, &str) {
     }
 }
 
+/// Findings that count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FailOnArg {
+    /// Errors: data that is not there, not readable, or all NaN.
+    Error,
+    /// Warnings too.
+    Warning,
+    /// None.
+    Never,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DuplicatesArg {
     /// Stop, and name them, their stores, and whether they hold the same.
@@ -288,6 +307,7 @@ mod tests {
     #[test]
     fn a_destination_is_never_guessed() {
         assert!(parse("a b").unwrap_err().contains("--to"));
+        assert!(parse("a --to b --cache c").unwrap_err().contains("cannot be used with"));
     }
 
     #[test]

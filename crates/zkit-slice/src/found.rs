@@ -80,55 +80,9 @@ impl Found {
         object.into()
     }
 
-    /// Returns the facts that people are told.
-    pub(crate) fn facts(&self) -> Vec<(String, String)> {
-        let mut facts = Vec::new();
-        for joined in &self.joined {
-            let count = format::count(joined.count as u64);
-            let along = match joined.values.is_empty() {
-                true => count,
-                false => format!("{count}: {}", joined.values),
-            };
-            facts.push((joined.dimension.clone(), along));
-            if !joined.duplicates.is_empty() {
-                let same = joined
-                    .duplicates
-                    .iter()
-                    .filter(|(duplicate, _)| matches!(duplicate.agreement, Agreement::Same { .. }))
-                    .count();
-                let values = format::counted(joined.duplicates.len() as u64, "value", "values");
-                let told = format!("{values} in more than one place; {same} hold the same");
-                facts.push(("duplicates".to_owned(), told));
-            }
-        }
-        let notes = self.answers.iter().flat_map(|answer| &answer.notes).chain(&self.notes);
-        facts.extend(notes.map(|note| ("note".to_owned(), note.clone())));
-        facts
-    }
-
-    /// Returns the tables that people are shown: what was found, and where joined values come from.
-    pub(crate) fn tables(&self) -> Vec<Table> {
-        let mut tables = vec![self.answers_table()];
-        for joined in &self.joined {
-            let mut table =
-                Table::new([Column::left("source"), Column::right("taken"), Column::left("values")]);
-            for (url, count, values) in &joined.origins {
-                table.row([url.as_str(), &format::count(*count as u64), &values.join(", ")]);
-            }
-            tables.push(table);
-            let mut table =
-                Table::new([Column::left("value"), Column::left("stands in"), Column::left("contents")]);
-            for (duplicate, urls) in joined.duplicates.iter().take(SHOWN_MOST) {
-                let contents = agreement_in_words(&duplicate.agreement);
-                table.row([duplicate.value.as_str(), &urls.join(", "), &contents]);
-            }
-            tables.push(table);
-        }
-        tables.retain(|table| !table.is_empty());
-        tables
-    }
-
-    fn answers_table(&self) -> Table {
+    /// Returns what people are told: facts and tables.
+    pub(crate) fn told(&self) -> (Vec<(String, String)>, Vec<Table>) {
+        let (mut facts, mut tables) = (Vec::new(), Vec::new());
         let mut table = Table::new([
             Column::left("dimension"),
             Column::left("asked"),
@@ -137,24 +91,32 @@ impl Found {
             Column::right("apart"),
         ]);
         for answer in &self.answers {
-            let name = answer.key.name.as_str();
-            let few = (1..=SHOWN_MOST).contains(&answer.found.len()) && answer.count == answer.found.len();
-            if few {
-                for found in &answer.found {
-                    let apart = distance(answer, found.distance);
-                    table.row([name, &found.asked, answer.how.word(), &found.value, &apart]);
+            match answer.found.len() {
+                1..=SHOWN_MOST if answer.count == answer.found.len() => {
+                    for found in &answer.found {
+                        let apart = distance(answer, found.distance);
+                        let name = answer.key.name.as_str();
+                        table.row([name, &found.asked, answer.how.word(), &found.value, &apart]);
+                    }
                 }
-                continue;
+                _ => {
+                    let farthest = answer.found.iter().map(|found| found.distance).fold(0.0, f64::max);
+                    let apart = match answer.found.is_empty() {
+                        true => String::new(),
+                        false => format!("up to {}", distance(answer, farthest)),
+                    };
+                    let taken = format!("{} ({})", answer.taken, format::count(answer.count as u64));
+                    table.row([answer.key.name.as_str(), &answer.asked, answer.how.word(), &taken, &apart]);
+                }
             }
-            let farthest = answer.found.iter().map(|found| found.distance).fold(0.0, f64::max);
-            let apart = match answer.found.is_empty() {
-                true => String::new(),
-                false => format!("up to {}", distance(answer, farthest)),
-            };
-            let taken = format!("{} ({})", answer.taken, format::count(answer.count as u64));
-            table.row([name, &answer.asked, answer.how.word(), &taken, &apart]);
         }
-        table
+        tables.push(table);
+        for joined in &self.joined {
+            describe_joined(joined, &mut facts, &mut tables);
+        }
+        let notes = self.answers.iter().flat_map(|answer| &answer.notes).chain(&self.notes);
+        facts.extend(notes.map(|note| ("note".to_owned(), note.clone())));
+        (facts, tables)
     }
 }
 
@@ -302,4 +264,33 @@ fn joined_json(joined: &JoinedFacts) -> Json {
         object.push("duplicates", Json::Array(duplicates.collect()));
     }
     object.into()
+}
+
+fn describe_joined(joined: &JoinedFacts, facts: &mut Vec<(String, String)>, tables: &mut Vec<Table>) {
+    let count = format::count(joined.count as u64);
+    let along = match joined.values.is_empty() {
+        true => count,
+        false => format!("{count}: {}", joined.values),
+    };
+    facts.push((joined.dimension.clone(), along));
+    if !joined.duplicates.is_empty() {
+        let same = joined
+            .duplicates
+            .iter()
+            .filter(|(duplicate, _)| matches!(duplicate.agreement, Agreement::Same { .. }))
+            .count();
+        let values = format::counted(joined.duplicates.len() as u64, "value", "values");
+        let said = format!("{values} in more than one place; {same} hold the same");
+        facts.push(("duplicates".to_owned(), said));
+    }
+    let mut table = Table::new([Column::left("source"), Column::right("taken"), Column::left("values")]);
+    for (url, count, values) in &joined.origins {
+        table.row([url.as_str(), &format::count(*count as u64), &values.join(", ")]);
+    }
+    tables.push(table);
+    let mut table = Table::new([Column::left("value"), Column::left("stands in"), Column::left("contents")]);
+    for (duplicate, urls) in joined.duplicates.iter().take(SHOWN_MOST) {
+        table.row([duplicate.value.as_str(), &urls.join(", "), &agreement_in_words(&duplicate.agreement)]);
+    }
+    tables.push(table);
 }

@@ -1,64 +1,141 @@
-//! Where the chunks of a slice lie: as asked, else what belongs to one place together.
+//! Where the chunks of a slice lie: whole series of a point together, unless something else is asked for.
 
-use zkit_cli::writing::ChunkArgs;
+use zkit_cli::writing::{ChunkArgs, CodecChoice, WriteArgs, check_dimensions, is_coordinate};
+use zkit_core::error::{Error, ErrorKind, Result};
 use zkit_core::grid::Grid;
-use zkit_core::metadata::{ArrayMetadata, Layout, ZarrFormat};
-use zkit_core::plan::{Access, CHUNK_TARGET_BYTES, ChunksWish, LayoutWish, ShardsWish};
+use zkit_core::metadata::{ArrayMetadata, ChecksumChoice, Layout, Target, TargetCodec, ZarrFormat};
+use zkit_core::plan::{CHUNK_TARGET_BYTES, ChunksWish, LayoutWish, ShardsWish};
 
 use crate::scene::SliceArray;
+use crate::selection::POINT;
 
-/// Elements without fixed size are taken to need so many bytes.
-const VARIABLE_ITEM_BYTES: u64 = 64;
+/// Decoded size of chunks where nothing is asked for: few large files, and still many for the cores.
+const DEFAULT_CHUNK_BYTES: u64 = 16 << 20;
+/// What an element without fixed size is taken for.
+const VARIABLE_ITEM_BYTES: u64 = 32;
+/// Dimensions across places, by the names that they mostly have.
+const PLACES: [&str; 14] = [
+    POINT,
+    "latitude",
+    "lat",
+    "longitude",
+    "lon",
+    "y",
+    "x",
+    "cell",
+    "cells",
+    "node",
+    "station",
+    "ncells",
+    "rlat",
+    "rlon",
+];
 
-/// Returns where the chunks of an array lie; the error says what does not fit.
-pub(crate) fn layout_of(
-    array: &SliceArray,
-    args: &ChunkArgs,
-    format: Option<ZarrFormat>,
-) -> Result<Layout, String> {
-    let most = args.chunk_size.unwrap_or(CHUNK_TARGET_BYTES);
-    let metadata = usual(array, most)?;
-    let format = format.unwrap_or(metadata.format);
-    let automatic = args.access.is_some() && args.chunks.is_none();
-    let own = zkit_cli::writing::is_coordinate(&array.path, &metadata);
-    let wish = LayoutWish {
-        chunks: match &args.chunks {
-            Some(ChunksWish::Lengths(_)) if own => ChunksWish::Keep,
-            Some(chunks) => chunks.clone(),
-            None if automatic => ChunksWish::Auto,
-            None => ChunksWish::Keep,
-        },
-        shards: match &args.shards {
-            Some(ShardsWish::Lengths(_)) if own => ShardsWish::Keep,
-            Some(shards) => shards.clone(),
-            None => ShardsWish::Keep,
-        },
-        access: args.access.clone().unwrap_or(Access::TimeSeries),
-        target_bytes: most,
-    };
-    let usual = || Layout { chunk_shape: metadata.grid.largest_chunk_shape(), shard_shape: None };
-    Ok(wish.resolve(&metadata, Some(format))?.unwrap_or_else(usual))
+/// Says what each array of a slice is to be.
+pub(crate) struct Layouts<'a> {
+    write: &'a WriteArgs,
+    wish: LayoutWish,
+    codec: TargetCodec,
 }
 
-/// Returns the metadata of the array with its usual chunks: all of it, or all along the first dimension (the series) of
-/// part of the others.
-fn usual(array: &SliceArray, most: u64) -> Result<ArrayMetadata, String> {
-    let model = array.model();
-    let gathered = &array.gathered;
-    let item = model.data_type.item_bytes().unwrap_or(VARIABLE_ITEM_BYTES).max(1);
-    let mut chunk: Vec<u64> = gathered.shape.iter().map(|&length| length.max(1)).collect();
-    let elements = |chunk: &[u64]| chunk.iter().fold(item, |bytes, &length| bytes.saturating_mul(length));
-    let series = gathered.joined.as_ref().map_or(0, |joined| joined.axis);
-    while elements(&chunk) > most {
-        let cut = (0..chunk.len())
-            .filter(|&axis| axis != series && chunk[axis] > 1)
-            .max_by_key(|&axis| chunk[axis]);
-        let axis = cut.unwrap_or(series);
-        if chunk.get(axis).is_none_or(|&length| length < 2) {
-            break;
-        }
-        chunk[axis] = chunk[axis].div_ceil(2);
+impl<'a> Layouts<'a> {
+    /// Reads the arguments.
+    ///
+    /// Fails with kind `Usage` for `--codec auto`: what a slice will hold cannot be sampled before it is put together.
+    pub(crate) fn new(write: &'a WriteArgs, chunks: &ChunkArgs) -> Result<Self> {
+        let codec = match &write.codec {
+            None => TargetCodec::Keep,
+            Some(CodecChoice::Given(codec)) => codec.clone(),
+            Some(CodecChoice::Auto) => {
+                let message = "codecs are not measured for slices";
+                return Err(Error::new(ErrorKind::Usage, message)
+                    .with_hint("name a codec, such as blosc:zstd:3:bitshuffle, or leave --codec out to keep the sources'"));
+            }
+        };
+        let given = chunks.access.is_some() || chunks.chunk_size.is_some();
+        let wish = LayoutWish {
+            chunks: chunks.chunks.clone().unwrap_or(if given { ChunksWish::Auto } else { ChunksWish::Keep }),
+            shards: chunks.shards.clone().unwrap_or(ShardsWish::None),
+            access: chunks.access.clone().unwrap_or(zkit_core::plan::Access::Points),
+            target_bytes: chunks.chunk_size.unwrap_or(CHUNK_TARGET_BYTES),
+        };
+        Ok(Self { write, wish, codec })
     }
-    let grid = Grid::regular(&gathered.shape, &chunk)?;
-    model.gathered(&array.path, grid, &gathered.dimension_names, array.attributes.clone())
+
+    /// Refuses dimensions that no array of the slice has.
+    pub(crate) fn check<'s>(&self, arrays: impl IntoIterator<Item = &'s SliceArray>) -> Result<()> {
+        let models: Vec<ArrayMetadata> = arrays.into_iter().map(model).collect::<Result<_>>()?;
+        check_dimensions(&self.wish, &models)
+    }
+
+    /// Returns the format that slices are written in, from that of their sources.
+    pub(crate) fn format(&self, sources: ZarrFormat) -> ZarrFormat {
+        self.write.zarr_format.format().unwrap_or(sources)
+    }
+
+    /// Returns format, codec and grid of one array.
+    pub(crate) fn target_of(&self, array: &SliceArray, format: ZarrFormat) -> Result<Target> {
+        let model = model(array)?;
+        let coordinate = is_coordinate(&array.path, &model);
+        let lengths = matches!(self.wish.chunks, ChunksWish::Lengths(_));
+        let wish = match coordinate && lengths {
+            // lengths are meant for what coordinates describe
+            true => LayoutWish { chunks: ChunksWish::Keep, shards: ShardsWish::None, ..self.wish.clone() },
+            false => self.wish.clone(),
+        };
+        let layout = wish.resolve(&model, Some(format)).map_err(|reason| {
+            let message = format!("could not lay out the chunks of `{}`: {reason}", array.path);
+            Error::new(ErrorKind::Usage, message).with_hint("change --chunks and --shards")
+        })?;
+        let layout = layout.unwrap_or_else(|| Layout { chunk_shape: model.chunk_shape(), shard_shape: None });
+        let checksum = match self.codec {
+            TargetCodec::Uncompressed => ChecksumChoice::None,
+            _ => self.write.checksum.into(),
+        };
+        Ok(Target { format: Some(format), codec: self.codec.clone(), checksum, layout: Some(layout) })
+    }
+}
+
+/// Returns the array as it would be with chunks of the usual shape.
+fn model(array: &SliceArray) -> Result<ArrayMetadata> {
+    let refused = |message: String| {
+        Error::new(ErrorKind::Unsupported, format!("could not lay out `{}`: {message}", array.path))
+    };
+    let (shape, names) = (&array.gathered.shape, &array.gathered.dimension_names);
+    let first = array.model();
+    let item = first.data_type.item_bytes().unwrap_or(VARIABLE_ITEM_BYTES);
+    let grid = Grid::regular(shape, &usual_chunk(shape, names, item)).map_err(refused)?;
+    first.gathered(&array.path, grid, names, array.attributes.clone()).map_err(refused)
+}
+
+/// Returns chunks that hold whole series: where all of an array is too large, fewer places, then fewer of the first
+/// dimension.
+fn usual_chunk(shape: &[u64], names: &[String], item: u64) -> Vec<u64> {
+    let mut chunk: Vec<u64> = shape.iter().map(|&length| length.max(1)).collect();
+    let is_place = |d: usize| PLACES.contains(&names[d].to_lowercase().as_str());
+    let places = (0..shape.len()).filter(|&d| is_place(d));
+    let order: Vec<usize> = places.chain((0..shape.len()).filter(|&d| !is_place(d))).collect();
+    let bytes = |chunk: &[u64]| chunk.iter().fold(item, |bytes, &length| bytes.saturating_mul(length));
+    for d in order {
+        while chunk[d] > 1 && bytes(&chunk) > DEFAULT_CHUNK_BYTES {
+            chunk[d] = chunk[d].div_ceil(2);
+        }
+    }
+    chunk
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn series_stay_together_and_places_are_cut() {
+        let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+        assert_eq!(usual_chunk(&[95, 6, 2], &names(&["file_id", "time", "level"]), 4), [95, 6, 2]);
+        assert_eq!(usual_chunk(&[8760, 100], &names(&["time", "point"]), 4), [8760, 100]);
+        assert_eq!(usual_chunk(&[87600, 1000], &names(&["time", "point"]), 4), [87600, 32]);
+        assert_eq!(usual_chunk(&[1 << 24], &names(&["time"]), 4), [1 << 22]);
+        assert_eq!(usual_chunk(&[0, 3], &names(&["time", "x"]), 4), [1, 3]);
+        assert!(usual_chunk(&[], &[], 4).is_empty());
+    }
 }

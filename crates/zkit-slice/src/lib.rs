@@ -3,9 +3,11 @@
 //! `sources` opens the stores, `axes` says which dimensions each of them has; `dimensions` puts those of all together, behind
 //! each other or aligned, and `duplicates` finds what stands twice; `variables` and `schema` compare the arrays that become
 //! one; `selection` and `points` find what is asked for; `wanted` says of each array which elements of which sources it is
-//! put together of. `scene` goes through these steps; `run` has the result planned, written and published.
+//! put together of. `scene` goes through these steps; nothing is written before they are done. `layout` says where
+//! the chunks of the slice lie, and `run` has it planned, written, proven and published as copies are.
 
 mod args;
+mod audit;
 mod axes;
 mod convert;
 mod coordinates;

@@ -1,33 +1,34 @@
-//! The command: from what was prepared to stores that are written, proven and published.
+//! The run: a slice is planned, written, proven, audited and published by the driver of all that writes.
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Instant;
 
 use serde::Serialize;
-use zkit_cli::writing::{self, CodecChoice, Done, Earlier, Job, Own, Reach, Run};
+use zkit_cli::writing::{
+    self, CodecChoice, Done, Earlier, Job, Own, Reach, Run, documents_text, groups_text,
+};
 use zkit_cli::{Command, Exit, Shell};
-use zkit_core::engine::{Header, JournalArray, OnCorrupt, Resources};
-use zkit_core::error::{Error, ErrorKind};
+use zkit_core::engine::{self, Header, JournalArray, OnCorrupt, Resources, Touched};
+use zkit_core::error::{Error, ErrorKind, Result};
 use zkit_core::event::Event;
-use zkit_core::hierarchy::Consolidated;
+use zkit_core::hierarchy::Hierarchy;
 use zkit_core::location::StoreUrl;
-use zkit_core::metadata::{Target, TargetCodec};
+use zkit_core::metadata::{Json, TargetCodec};
 use zkit_core::plan::{self, CopyPlan, SourceKind, WantedSlice, Wish};
-use zkit_core::publish::{self, Consolidate, PartialStore};
+use zkit_core::publish::{self, Consolidate};
 use zkit_core::store::Store;
 
 use crate::args::SliceArgs;
 use crate::coordinates::Means;
 use crate::found::Found;
-use crate::layout::layout_of;
-use crate::scene::{Prepared, SliceArray, prepare};
+use crate::layout::Layouts;
+use crate::scene::{self, Prepared};
 use crate::sources::Source;
 
 /// The command.
 #[derive(Debug)]
 pub struct Slice;
 
-/// The codec where none is passed: that of the sources.
+/// The codec where none is passed.
 const DEFAULT_CODEC: CodecChoice = CodecChoice::Given(TargetCodec::Keep);
 
 impl Command for Slice {
@@ -38,114 +39,124 @@ impl Command for Slice {
         let started = Instant::now();
         shell.stop_after(args.resources.deadline);
         shell.watch_stalls(args.access.stall_timeout);
+        let layouts = Layouts::new(&args.write, &args.layout)?;
         shell.observer().event(Event::Phase("planning"));
         let resources = Resources {
             memory_bytes: args.resources.memory_budget().bytes,
             jobs: args.resources.jobs().get(),
         };
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(resources.jobs).build()?;
-        let options = args.access.store_options(shell);
+        let pool = engine::pool(resources.jobs)?;
         let means = Means { pool: &pool, resources, observer: shell.observer(), cancel: shell.cancel() };
-        let prepared = prepare(args, &options, means)?;
-        let Prepared { sources, literals, slices } = prepared;
-        let mut wanted = Vec::with_capacity(slices.len());
-        for slice in slices {
-            let destination = match &slice.name {
-                Some(name) => args.to.join(name),
-                None => args.to.clone(),
-            };
-            for source in &sources {
-                publish::check_apart(&source.location, &destination)?;
-            }
-            let (slice, found) = slice.wanted(|array| target_of(array, args))?;
-            wanted.push(Wanted { destination, slice, found });
-        }
-        let destinations: Vec<&StoreUrl> = wanted.iter().map(|wanted| &wanted.destination).collect();
-        let reach = Reach::open(&destinations, options, resources.memory_bytes, shell)?;
-        let urls: Vec<String> = sources.iter().map(|source| source.url().to_owned()).collect();
-        let stores: Vec<&Store> = sources
-            .iter()
-            .map(Source::store)
-            .chain(std::iter::once(Ok(&literals)))
-            .collect::<Result<_, Error>>()?;
-        let work =
-            Work { args, sources: &sources, urls: &urls, stores: &stores, resources, reach: &reach, shell };
-        work.carry_out(wanted, started)
+        let prepared = scene::prepare(args, &args.access.store_options(shell), means)?;
+        let slices = Slices::new(args, &layouts, prepared)?;
+        slices.run(resources, started, shell)
     }
 }
 
-/// Returns what an array is to become.
-fn target_of(array: &SliceArray, args: &SliceArgs) -> Result<Target, Error> {
-    let codec = match args.write.codec.clone().unwrap_or(DEFAULT_CODEC) {
-        CodecChoice::Given(codec) => codec,
-        CodecChoice::Auto => {
-            let error = Error::new(ErrorKind::Usage, "slices are not sampled for --codec auto");
-            return Err(error.with_hint("name a codec, such as blosc:zstd:3:bitshuffle"));
-        }
-    };
-    let format = args.write.zarr_format.format();
-    let layout = layout_of(array, &args.chunks, format).map_err(|reason| {
-        let message = format!("could not lay out the chunks of `{}`: {reason}", array.path);
-        Error::new(ErrorKind::Usage, message).with_hint("change --chunks and --shards")
-    })?;
-    Ok(Target { format, codec, checksum: args.write.checksum.into(), layout: Some(layout) })
+/// Slices that are to be written, and what they are taken from.
+struct Slices<'a> {
+    args: &'a SliceArgs,
+    sources: Vec<Source>,
+    literals: Store,
+    destinations: Vec<StoreUrl>,
+    wanted: Vec<WantedSlice>,
+    found: Vec<Found>,
 }
 
-/// One store that is to be written.
-struct Wanted {
-    destination: StoreUrl,
-    slice: WantedSlice,
-    found: Found,
-}
-
-/// What programs are told of a slice beside the contract of all that write.
-#[derive(Serialize)]
-struct Fields {
-    /// What was asked for and found, for each store that was written.
+/// What `zkit slice` alone says, for programs.
+#[derive(Debug, Serialize)]
+struct SliceFields {
+    /// What was asked for and found, slice by slice: what the attribute `zkit_slice` of each holds.
     slices: Vec<serde_json::Value>,
 }
 
-/// What carrying out needs.
-struct Work<'a> {
-    args: &'a SliceArgs,
-    sources: &'a [Source],
-    urls: &'a [String],
-    stores: &'a [&'a Store],
-    resources: Resources,
-    reach: &'a Reach<'a>,
-    shell: &'a Shell,
-}
+impl<'a> Slices<'a> {
+    fn new(args: &'a SliceArgs, layouts: &Layouts<'_>, prepared: Prepared) -> Result<Self> {
+        let Prepared { sources, literals, slices } = prepared;
+        layouts.check(slices.iter().flat_map(|slice| &slice.arrays))?;
+        let (mut wanted, mut found, mut destinations) = (Vec::new(), Vec::new(), Vec::new());
+        for slice in slices {
+            destinations.push(destination(args, slice.name.as_deref())?);
+            let format = layouts.format(slice.format);
+            let (one, said) = slice.wanted(|array| layouts.target_of(array, format))?;
+            wanted.push(WantedSlice { format, ..one });
+            found.push(said);
+        }
+        for (source, destination) in sources
+            .iter()
+            .flat_map(|source| destinations.iter().map(move |destination| (source, destination)))
+        {
+            publish::check_apart(&source.place, destination)?;
+        }
+        Ok(Self { args, sources, literals, destinations, wanted, found })
+    }
 
-impl Work<'_> {
-    fn carry_out(&self, wanted: Vec<Wanted>, started: Instant) -> anyhow::Result<Exit> {
-        let destination = self.args.to.to_string();
-        let (mut left, mut partials, mut already_done) = (Vec::new(), Vec::new(), Vec::new());
-        for wanted in wanted {
-            match self.earlier(&wanted)? {
-                Earlier::Published => {
-                    already_done.push(wanted.destination.to_string());
-                    continue;
-                }
-                Earlier::Unfinished(partial) => partials.push(Some(*partial)),
-                Earlier::Nothing => partials.push(None),
-            }
-            left.push(wanted);
-        }
-        if left.is_empty() {
-            writing::emit_already_done(self.shell, &destination, &already_done)?;
-            return Ok(Exit::Done);
-        }
-        let plan = self.plan(&left)?;
-        let jobs = self.jobs(&left);
-        let run = self.run(&jobs, &plan, &destination);
-        let own = own(&left);
+    fn run(&self, resources: Resources, started: Instant, shell: &Shell) -> anyhow::Result<Exit> {
+        let stores = self.stores()?;
+        let destinations: Vec<&StoreUrl> = self.destinations.iter().collect();
+        let options = self.args.access.store_options(shell);
+        let reach = Reach::open(&destinations, options, resources.memory_bytes, shell)?;
+        let mut plan = self.plan(&stores, &destinations, &reach, resources)?;
+        let touched = engine::touched(&plan, &stores, resources.jobs, shell.cancel())?;
+        self.check_stubs(&plan, &touched)?;
+        plan.count_stored(&touched.iter().map(Touched::bytes).collect::<Vec<_>>());
+        let names: Vec<String> = self.sources.iter().map(|source| source.url().to_owned()).collect();
+        let jobs: Vec<Job<'_>> = self
+            .destinations
+            .iter()
+            .map(|destination| Job {
+                destination,
+                sources: &names,
+                source: stores[0],
+                parts: &stores,
+                consolidate: self.args.write.consolidate.or(Consolidate::Yes),
+            })
+            .collect();
+        let destination = self.args.to.as_ref().map(ToString::to_string).unwrap_or_default();
+        let audit = |_: usize, copy: &Hierarchy| {
+            self.check_unchanged(&plan, &stores, &touched, resources, shell)?;
+            crate::audit::audit(copy, self.args.fail_on, resources, shell)
+        };
+        let run = Run {
+            args: &self.args.write,
+            jobs: &jobs,
+            destination: &destination,
+            plan: &plan,
+            resources,
+            on_corrupt: OnCorrupt::Fail,
+            audit: &audit,
+            shell,
+        };
+        let own = self.own();
         if self.args.write.dry_run {
-            let costs = run.costs(self.reach)?;
+            let costs = run.costs(&reach)?;
             writing::emit_plan(&run, &costs, &own)?;
             return Ok(Exit::Done);
         }
-        let partials: Vec<PartialStore> =
-            run.begin(partials, self.reach, &|store| self.header(&left[store]))?;
+        let header = |store: usize| self.header(store, &plan, &touched);
+        let (mut partials, mut already_done) = (Vec::new(), Vec::new());
+        for (store, job) in jobs.iter().enumerate() {
+            let one = Run { jobs: std::slice::from_ref(job), ..run };
+            let earlier = writing::resume(
+                &self.args.write,
+                &reach.destination(job.destination),
+                &|| header(store),
+                &|| if jobs.len() == 1 { one.is_published(&reach, &DEFAULT_CODEC) } else { Ok(false) },
+            )?;
+            partials.push(match earlier {
+                Earlier::Unfinished(partial) => Some(*partial),
+                Earlier::Nothing => None,
+                Earlier::Published => {
+                    already_done.push(job.destination.to_string());
+                    None
+                }
+            });
+        }
+        if already_done.len() == jobs.len() {
+            writing::emit_already_done(shell, &destination, &already_done)?;
+            return Ok(Exit::Done);
+        }
+        let partials = run.begin(partials, &reach, &header)?;
         let plan_time = started.elapsed();
         let written = run.write(partials)?;
         let done = Done { plan_time, total_time: started.elapsed(), written, already_done };
@@ -153,96 +164,141 @@ impl Work<'_> {
         Ok(Exit::Done)
     }
 
-    /// Looks for what an earlier run left of a store.
-    fn earlier(&self, wanted: &Wanted) -> anyhow::Result<Earlier> {
-        writing::resume(
-            &self.args.write,
-            &self.reach.destination(&wanted.destination),
-            &|| self.header(wanted),
-            &|| {
-                let one = std::slice::from_ref(wanted);
-                let plan = self.plan(one)?;
-                let jobs = self.jobs(one);
-                self.run(&jobs, &plan, &wanted.destination.to_string())
-                    .is_published(self.reach, &DEFAULT_CODEC)
-            },
-        )
+    /// Returns the stores that parts name: the sources, and that of arrays which no source holds.
+    fn stores(&self) -> Result<Vec<&Store>> {
+        let sources = self.sources.iter().map(Source::store);
+        sources.chain([Ok(&self.literals)]).collect()
     }
 
-    fn plan(&self, wanted: &[Wanted]) -> Result<CopyPlan, Error> {
-        let remote = self.sources.iter().any(|source| source.location.local_path().is_none());
+    fn plan(
+        &self,
+        stores: &[&Store],
+        destinations: &[&StoreUrl],
+        reach: &Reach<'_>,
+        resources: Resources,
+    ) -> Result<CopyPlan> {
+        let remote = stores.iter().any(|store| store.is_remote());
         let wish = Wish {
-            format: self.args.write.zarr_format.format(),
-            memory_bytes: self.resources.memory_bytes,
-            upload_bytes: self.reach.upload_bytes(),
-            jobs: self.resources.jobs,
+            scratch_bytes: self.args.write.scratch_bytes(destinations),
+            format: None,
+            memory_bytes: resources.memory_bytes,
+            upload_bytes: reach.upload_bytes(),
+            jobs: resources.jobs,
             source: if remote { SourceKind::Remote } else { SourceKind::Local },
-            scratch_bytes: 0,
         };
-        plan::plan_slice(wanted.iter().map(|wanted| wanted.slice.clone()).collect(), &wish)
+        plan::plan_slice(self.wanted.clone(), &wish)
     }
 
-    fn jobs<'j>(&'j self, wanted: &'j [Wanted]) -> Vec<Job<'j>> {
-        let consolidated =
-            self.sources.first().is_some_and(|source| source.hierarchy.consolidated != Consolidated::None);
-        let as_it_is = if consolidated { Consolidate::Yes } else { Consolidate::No };
-        let job = |wanted: &'j Wanted| Job {
-            destination: &wanted.destination,
-            sources: self.urls,
-            source: self.stores[0],
-            parts: self.stores,
-            consolidate: self.args.write.consolidate.or(as_it_is),
-        };
-        wanted.iter().map(job).collect()
-    }
-
-    fn run<'r>(&'r self, jobs: &'r [Job<'r>], plan: &'r CopyPlan, destination: &'r str) -> Run<'r> {
-        Run {
-            args: &self.args.write,
-            jobs,
-            destination,
-            plan,
-            resources: self.resources,
-            on_corrupt: OnCorrupt::Fail,
-            audit: &|_, _| Ok(()),
-            shell: self.shell,
+    /// Refuses sources of which nothing is stored: a copy of them would hold fill values that look like data.
+    fn check_stubs(&self, plan: &CopyPlan, touched: &[Touched]) -> Result<()> {
+        let mut stored: Vec<(u64, u64)> = vec![(0, 0); self.sources.len()];
+        for (array, touched) in plan.arrays.iter().zip(touched) {
+            let parts = array.gather.iter().flat_map(|gather| &gather.parts).zip(&touched.parts);
+            // coordinates may be there where the data is not
+            for (part, seen) in parts.filter(|(part, _)| part.array.metadata.shape().len() > 1) {
+                if let Some((chunks, there)) = stored.get_mut(part.store) {
+                    (*chunks, *there) = (*chunks + seen.chunks, *there + seen.stored);
+                }
+            }
+        }
+        let stubs: Vec<&str> = self
+            .sources
+            .iter()
+            .zip(stored)
+            .filter(|(source, (chunks, there))| {
+                *chunks > 0 && *there == 0 && source.store().is_ok_and(|store| !store.is_remote())
+            })
+            .map(|(source, _)| source.url())
+            .collect();
+        match stubs.as_slice() {
+            [] => Ok(()),
+            [first, rest @ ..] => {
+                let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
+                let message = format!(
+                    "{first}{more} hold metadata alone: of what the slice needs not one chunk is stored, and it would be made of fill values"
+                );
+                Err(Error::new(ErrorKind::Unreadable, message)
+                    .with_hint("run `zkit audit` on it; copy the store again, or leave it out"))
+            }
         }
     }
 
-    /// Returns what a run is about, as its journal says it: of each array the metadata of all its parts, and what is taken.
-    fn header(&self, wanted: &Wanted) -> Header {
-        let arrays = wanted.slice.arrays.iter().map(|array| {
-            let mut hasher = DefaultHasher::new();
-            for part in &array.parts {
-                self.urls.get(part.store).hash(&mut hasher);
-                part.array.path.hash(&mut hasher);
-                writing::documents_text(&part.array.metadata).hash(&mut hasher);
-                format!("{:?}", part.picks).hash(&mut hasher);
+    /// Refuses to publish what was read while a source changed.
+    fn check_unchanged(
+        &self,
+        plan: &CopyPlan,
+        stores: &[&Store],
+        before: &[Touched],
+        resources: Resources,
+        shell: &Shell,
+    ) -> Result<()> {
+        let now = engine::touched(plan, stores, resources.jobs, shell.cancel())?;
+        let changed =
+            plan.arrays.iter().zip(before.iter().zip(&now)).find(|(_, (before, now))| before != now);
+        match changed {
+            None => Ok(()),
+            Some((array, _)) => {
+                let message = format!(
+                    "the source of `{}` changed while it was read; nothing was published",
+                    array.source.path
+                );
+                Err(Error::new(ErrorKind::Conflict, message).with_hint("run the same command with --restart"))
             }
-            format!("{:?} {:?} {:?}", array.joined, array.shape, array.target).hash(&mut hasher);
-            JournalArray {
-                path: array.path.clone(),
-                fingerprint: u128::from(hasher.finish()),
-                source_document: writing::documents_text(&array.parts[0].array.metadata),
-                target_codec: String::new(),
-            }
+        }
+    }
+
+    /// Returns what a run is about, as its journal says it.
+    fn header(&self, store: usize, plan: &CopyPlan, touched: &[Touched]) -> Header {
+        let objects =
+            self.sources.iter().all(|source| self.args.write.source_check.takes_objects(&source.place));
+        let arrays = plan.arrays.iter().zip(touched).filter(|(array, _)| array.store == store);
+        let arrays = arrays.map(|(array, touched)| JournalArray {
+            path: array.target.path.clone(),
+            fingerprint: if objects { touched.fingerprint } else { 0 },
+            source_document: array
+                .gather
+                .iter()
+                .flat_map(|gather| &gather.parts)
+                .map(|part| {
+                    format!("{} {:?} {}", part.store, part.picks, documents_text(&part.array.metadata))
+                })
+                .collect::<Vec<_>>()
+                .join("\n"),
+            target_codec: String::new(),
         });
+        let mut options = self.args.write.canonical(&DEFAULT_CODEC);
+        options.push(("--chunks".to_owned(), format!("{:?}", self.args.layout)));
+        let sources: Vec<&str> = self.sources.iter().map(Source::url).collect();
         Header {
-            options: self.args.write.canonical(&DEFAULT_CODEC),
-            source: self.urls.join("\n"),
-            groups: writing::groups_text(&wanted.slice.groups),
+            options,
+            source: sources.join(" "),
+            groups: groups_text(&self.wanted[store].groups),
             arrays: arrays.collect(),
         }
     }
+
+    fn own(&self) -> Own<'static, SliceFields> {
+        let as_value = |found: &Found| {
+            let text = found.to_json().to_string();
+            serde_json::from_str(&text).unwrap_or(serde_json::Value::Null)
+        };
+        let fields = SliceFields { slices: self.found.iter().map(as_value).collect() };
+        let (facts, tables) = match self.found.as_slice() {
+            [one] => one.told(),
+            many => (vec![("slices".to_owned(), zkit_report::format::count(many.len() as u64))], Vec::new()),
+        };
+        Own { codec_reasons: &[], fields, facts, tables }
+    }
 }
 
-/// Returns what is said of slices beside what all commands that write say.
-fn own(wanted: &[Wanted]) -> Own<'static, Fields> {
-    let slices = wanted.iter().map(|wanted| wanted.found.to_json().to_serde()).collect();
-    let (mut facts, mut tables) = (Vec::new(), Vec::new());
-    if let [one] = wanted {
-        facts = one.found.facts();
-        tables = one.found.tables();
-    }
-    Own { codec_reasons: &[], fields: Fields { slices }, facts, tables }
+/// Returns where a slice goes: with the name of its point where there is one for each.
+fn destination(args: &SliceArgs, name: Option<&str>) -> Result<StoreUrl> {
+    let Some(to) = &args.to else {
+        let message = "--cache is not there yet";
+        return Err(Error::new(ErrorKind::Unsupported, message));
+    };
+    Ok(match name {
+        Some(name) => to.join(name),
+        None => to.clone(),
+    })
 }

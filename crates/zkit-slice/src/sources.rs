@@ -22,7 +22,8 @@ const OPEN_JOBS: usize = 16;
 pub(crate) struct Source {
     /// Which set it belongs to: 0 for the sources themselves, then one for each --merge-with.
     pub(crate) set: usize,
-    pub(crate) location: StoreUrl,
+    /// Where it is.
+    pub(crate) place: StoreUrl,
     pub(crate) hierarchy: Hierarchy,
     /// The positions of the arrays that are taken.
     pub(crate) taken: Vec<usize>,
@@ -111,7 +112,7 @@ fn open_one(set: usize, url: &StoreUrl, filter: &ArrayFilter, options: &StoreOpt
     }
     let taken = taken(&hierarchy, filter);
     let axes = Axes::of(&hierarchy, &taken)?;
-    Ok(Source { set, location: url.clone(), hierarchy, taken, axes })
+    Ok(Source { set, place: url.clone(), hierarchy, taken, axes })
 }
 
 /// Returns the positions of the arrays that are taken: those of the filter, and what describes them.

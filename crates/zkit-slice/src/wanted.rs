@@ -58,7 +58,10 @@ struct Mould {
 
 /// Arrays of the same dimensions have the same picks: they are worked out once.
 #[derive(Default)]
-pub(crate) struct Moulds(HashMap<(Vec<usize>, Vec<Vec<usize>>, Vec<usize>), Arc<Mould>>);
+pub(crate) struct Moulds(HashMap<MouldKey, Arc<Mould>>);
+
+/// Of an array its dimensions, those of its members in their order, and their sources.
+type MouldKey = (Vec<usize>, Vec<Vec<usize>>, Vec<usize>);
 
 impl Scene<'_> {
     /// Returns what a variable is put together of.

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use clap::builder::StyledStr;
 use clap::{Arg, Args, ValueEnum};
 use zkit_core::engine::{Prefer, Verify};
 use zkit_core::location::StoreUrl;
@@ -87,12 +88,15 @@ pub struct WriteArgs {
 ///
 /// `#[command(mut_arg("codec", |codec| with_default(codec, "auto")))]` on the arguments of a command.
 pub fn with_default(argument: Arg, default: &str) -> Arg {
-    let short = argument.get_help().map(|help| format!("{help} [default: {default}]"));
-    let long = argument.get_long_help().map(|help| format!("{help} [default: {default}]"));
-    match (long, short) {
-        (Some(long), _) => argument.long_help(long),
-        (None, Some(short)) => argument.help(short),
-        (None, None) => argument,
+    let told = |help: &StyledStr| format!("{help} [default: {default}]");
+    let (short, long) = (argument.get_help().map(told), argument.get_long_help().map(told));
+    let argument = match short {
+        Some(short) => argument.help(short),
+        None => argument,
+    };
+    match long {
+        Some(long) => argument.long_help(long),
+        None => argument,
     }
 }
 
@@ -318,6 +322,7 @@ mod tests {
         let codec = command.get_arguments().find(|argument| argument.get_id() == "codec").unwrap();
         let help = codec.get_long_help().unwrap().to_string();
         assert!(help.ends_with("noshuffle. [default: zstd:3]"), "{help}");
+        assert!(codec.get_help().unwrap().to_string().ends_with("Zarr metadata [default: zstd:3]"));
         assert!(parse(&[]).codec.is_none());
         let codec = |options: &[&str]| parse(options).canonical(&CodecChoice::Auto).swap_remove(0).1;
         assert_eq!(codec(&[]), "auto");

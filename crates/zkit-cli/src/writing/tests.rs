@@ -201,7 +201,6 @@ fn an_audit_that_fails_keeps_the_store_from_appearing() {
     let error = case.write(&|_, _| Err(Error::new(ErrorKind::Mismatch, "all of it is NaN"))).unwrap_err();
     assert_eq!(error.to_string(), "all of it is NaN");
     assert!(!case.destination().exists());
-    case.write(&|_, _| Ok(())).unwrap_err();
     let restarted = Case { line: CommandLine::parse_from(["zkit", "--restart"]), ..case };
     restarted.write(&|_, _| Ok(())).unwrap();
     assert!(restarted.destination().exists());
@@ -212,16 +211,18 @@ fn an_answer_holds_the_contract_and_what_the_command_alone_knows() {
     let case = Case::new(&["--verify", "full"]);
     case.write(&|_, _| Ok(())).unwrap();
     let answer = case.answer();
-    for (field, value) in [
-        ("schema_version", 1.into()),
-        ("source", case.source.url.clone().into()),
-        ("sources", vec![case.source.url.clone()].into()),
-        ("destination", "copy.zarr".into()),
-        ("complete", true.into()),
-        ("remaining_units", 0.into()),
-        ("asked", "t=1".into()),
-    ] {
-        assert_eq!(answer[field], value, "{field}: {answer}");
+    let url = &case.source.url;
+    let expected = serde_json::json!({
+        "schema_version": 1,
+        "source": url,
+        "sources": [url],
+        "destination": "copy.zarr",
+        "complete": true,
+        "remaining_units": 0,
+        "asked": "t=1",
+    });
+    for (field, value) in expected.as_object().unwrap() {
+        assert_eq!(answer[field], *value, "{field}: {answer}");
     }
     assert_eq!(answer["verified"]["bytes"], 4);
     assert_eq!(answer["arrays"][0]["path"], "/t");
@@ -234,7 +235,8 @@ fn a_dry_run_says_what_the_command_alone_knows_and_writes_nothing() {
     let run = case.run(&jobs, &plan, &|_, _| Ok(()));
     emit_plan(&run, &run.costs(&reach).unwrap(), &own()).unwrap();
     let answer = case.answer();
-    assert_eq!((&answer["dry_run"], &answer["asked"]), (&true.into(), &"t=1".into()));
+    assert_eq!(answer["dry_run"], true);
+    assert_eq!(answer["asked"], "t=1");
     assert!(!case.destination().exists());
     let left: Vec<_> =
         fs::read_dir(case.folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();

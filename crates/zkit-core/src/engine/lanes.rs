@@ -117,8 +117,10 @@ pub(super) fn run<T: Sync, R: Send>(
         .ok_or_else(|| Error::new(ErrorKind::Cancelled, "a worker thread stopped early"))
 }
 
-/// Returns a pool of decoding threads.
-pub(super) fn pool(threads: usize) -> Result<rayon::ThreadPool> {
+/// Returns a pool of threads that decode.
+///
+/// Errors: `OverBudget` where the machine gives no more threads.
+pub fn pool(threads: usize) -> Result<rayon::ThreadPool> {
     let builder = rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(|at| format!("zkit-{at}"));
     builder.build().map_err(|error| {
         Error::new(ErrorKind::OverBudget, format!("could not start {threads} worker threads"))

@@ -18,6 +18,7 @@ mod scan;
 mod sink;
 mod spill;
 mod survey;
+mod touched;
 mod variable;
 mod verify;
 mod windows;
@@ -32,7 +33,7 @@ pub use journal::{
     Checked, Contents, Header, Identity, Journal, JournalArray, ObjectContents, ObjectDigest, ObjectJournal,
     Opened, Publishing, Record, check_objects, check_present,
 };
-pub use lanes::Resources;
+pub use lanes::{Resources, pool};
 pub use rows::{RowDigests, affordable_rows, digest_rows};
 pub use scan::{
     ArrayValues, BadUnit, BadUnits, Coverage, NanProfile, Sample, ScanTarget, StandIn, UnitFacts, UnitGrid,
@@ -44,4 +45,5 @@ pub use survey::{
     MissingChunks, N5Dataset, N5Fault, Repository, ShardIndexes, SizeTally, StoreFiles, StoreSurvey,
     StoredChunk, SurveyDepth, Tally, ZstdFrames, read_n5, survey, survey_references, survey_store,
 };
+pub use touched::{Touched, TouchedPart, touched};
 pub use verify::{Proof, Verified, Verify, verify};

@@ -218,7 +218,8 @@ pub fn plan_slice(wanted: Vec<WantedSlice>, wish: &Wish) -> Result<CopyPlan> {
         for array in &wanted.arrays {
             arrays.push(plan_gather(store, array, wish.source, &mut axes)?);
         }
-        stores.push(StoreCopy { groups: wanted.groups, format: wanted.format });
+        let groups = wanted.groups.into_iter().map(|group| converted_group(group, Some(wanted.format)));
+        stores.push(StoreCopy { groups: groups.collect(), format: wanted.format });
     }
     finish(arrays, stores, wish)
 }
@@ -425,6 +426,16 @@ impl CopyPlan {
             hash.update(format!("{} {:?}", unit.array, unit.cover).as_bytes());
         }
         hash.digest()
+    }
+}
+
+impl CopyPlan {
+    /// Takes note of how many encoded bytes are read for each array, where that was not known when the plan was made.
+    pub fn count_stored(&mut self, bytes: &[u64]) {
+        for (array, &bytes) in self.arrays.iter_mut().zip(bytes) {
+            array.stored_bytes = bytes;
+        }
+        self.totals.bytes_read = bytes.iter().copied().fold(0, u64::saturating_add);
     }
 }
 

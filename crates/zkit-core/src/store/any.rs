@@ -81,6 +81,15 @@ pub struct ObjectInfo<'a> {
     pub locked: bool,
 }
 
+/// What is known of an object without reading it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ObjectStat {
+    /// Stored bytes.
+    pub size: u64,
+    /// Changes when the object is rewritten; see [`ObjectInfo::stamp`].
+    pub stamp: u64,
+}
+
 /// What an object of a listing is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ObjectKind {
@@ -202,6 +211,28 @@ impl Store {
             Self::Zip(store) => store.get_many(keys, limit),
             Self::Memory(store) => store.get_many(keys, limit),
             Self::Remote(store) => store.get_many(keys, limit),
+        }
+    }
+
+    /// Returns the size and stamp of an object without reading it, `None` if it is absent; a remote store is not asked, and
+    /// is an error of kind `Unsupported`.
+    pub fn stat(&self, key: &str) -> Result<Option<ObjectStat>> {
+        match self {
+            Self::Local(store) => store.stat(key),
+            Self::Zip(store) => {
+                let size = store.get_range(key, 0, 0, &mut Vec::new())?;
+                Ok(size.map(|size| ObjectStat { size, stamp: store.stamp() }))
+            }
+            Self::Memory(store) => {
+                let mut bytes = Vec::new();
+                let present = store.get(key, u64::MAX, &mut bytes)?;
+                let stamp = xxhash_rust::xxh3::xxh3_64(&bytes);
+                Ok(present.then_some(ObjectStat { size: bytes.len() as u64, stamp }))
+            }
+            Self::Remote(store) => {
+                let message = format!("could not look at `{key}` in {}: it is remote", store.place());
+                Err(Error::new(ErrorKind::Unsupported, message))
+            }
         }
     }
 

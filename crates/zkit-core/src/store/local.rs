@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 
-use super::any::{Child, ChildKind, ObjectInfo, ObjectKind, too_large};
+use super::any::{Child, ChildKind, ObjectInfo, ObjectKind, ObjectStat, too_large};
 use super::key::join;
 use super::remote::FetchResult;
 use crate::error::{Error, ErrorKind, Result};
@@ -170,6 +170,19 @@ impl LocalStore {
             return Err(rustix::io::Errno::XDEV.into());
         }
         Ok(rustix::fs::openat(CWD, &path, flags | OFlags::NOFOLLOW, Mode::empty())?.into())
+    }
+
+    /// Returns the size and stamp of a file, `None` if it is absent or a link that leads nowhere.
+    pub fn stat(&self, key: &str) -> Result<Option<ObjectStat>> {
+        match rustix::fs::statat(&self.directory, key, rustix::fs::AtFlags::empty()) {
+            Ok(stat) => {
+                let parts = [stat.st_mtime, stat.st_mtime_nsec.cast_signed()].map(i64::to_le_bytes).concat();
+                let stamp = xxhash_rust::xxh3::xxh3_64_with_seed(&parts, stat.st_ino);
+                Ok(Some(ObjectStat { size: stat.st_size.cast_unsigned(), stamp }))
+            }
+            Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => Ok(None),
+            Err(error) => Err(io_error(&format!("could not look at {}", self.place(key)), error.into())),
+        }
     }
 
     /// Reads an object into `buffer`; returns `false` if it is absent.

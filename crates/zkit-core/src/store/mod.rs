@@ -13,7 +13,7 @@ mod upload;
 mod writer;
 mod zip;
 
-pub use any::{Child, ChildKind, ObjectInfo, ObjectKind, Store, StoreOptions};
+pub use any::{Child, ChildKind, ObjectInfo, ObjectKind, ObjectStat, Store, StoreOptions};
 pub use key::{is_safe_name, join};
 pub use local::LocalStore;
 pub use memory::MemoryStore;

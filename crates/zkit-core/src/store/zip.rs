@@ -107,6 +107,15 @@ impl ZipStore {
         &self.path
     }
 
+    /// Returns what changes when the file is rewritten: a hash of its time and inode.
+    pub fn stamp(&self) -> u64 {
+        use std::os::unix::fs::MetadataExt as _;
+        self.file.metadata().map_or(0, |file| {
+            let parts = [file.mtime(), file.mtime_nsec()].map(i64::to_le_bytes).concat();
+            xxhash_rust::xxh3::xxh3_64_with_seed(&parts, file.ino())
+        })
+    }
+
     /// Returns the folder in the file that the store lies in, with a slash behind it; empty for the root.
     pub fn prefix(&self) -> &str {
         &self.prefix

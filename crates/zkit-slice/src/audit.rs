@@ -1,0 +1,72 @@
+//! A slice is judged by the rules of `zkit audit` before it is published.
+
+use std::time::{Duration, SystemTime};
+
+use zkit_cli::Shell;
+use zkit_core::engine::{Closeness, Resources, Sample, survey_store};
+use zkit_core::error::{Error, ErrorKind, Result};
+use zkit_core::event::Event;
+use zkit_core::hierarchy::{ArrayNode, Hierarchy};
+use zkit_report::{Finding, Severity};
+use zkit_rules::look::{self, Look};
+use zkit_rules::observe::StoreObservation;
+use zkit_rules::policy::Policy;
+use zkit_rules::{Depth, check_store};
+
+use crate::args::FailOnArg;
+
+/// How many of its values are looked at: as many as `zkit audit` takes of a chunked array, and always all of small ones.
+const SAMPLE: Sample = Sample::Percent(10.0);
+const SEED: u64 = 0;
+/// Findings that are said one by one.
+const SAID_MOST: usize = 20;
+
+/// Judges a store that is complete and not published yet.
+///
+/// Errors: `Corrupt`, naming the first finding, if there is one of an error (or as `fail_on` says); others are said.
+pub(crate) fn audit(copy: &Hierarchy, fail_on: FailOnArg, resources: Resources, shell: &Shell) -> Result<()> {
+    shell.observer().event(Event::Phase("auditing"));
+    let findings = findings(copy, resources, shell)?;
+    let refused = |finding: &&Finding| match fail_on {
+        FailOnArg::Error => finding.severity == Severity::Error,
+        FailOnArg::Warning => finding.severity != Severity::Info,
+        FailOnArg::Never => false,
+    };
+    let bad: Vec<&Finding> = findings.iter().filter(refused).collect();
+    if let Some(first) = bad.first() {
+        let more = if bad.len() > 1 { format!(", and {} more", bad.len() - 1) } else { String::new() };
+        let message = format!("the slice was not published: {}{more}", in_words(first));
+        return Err(Error::new(ErrorKind::Corrupt, message).with_hint(
+            "run `zkit audit` on the sources; pass --fail-on never if the slice is meant to be so",
+        ));
+    }
+    let said = findings.iter().filter(|finding| finding.severity != Severity::Info);
+    for finding in said.take(SAID_MOST) {
+        shell.observer().event(Event::Warning(in_words(finding)));
+    }
+    Ok(())
+}
+
+fn in_words(finding: &Finding) -> String {
+    let place = finding.array.as_deref().map_or_else(String::new, |array| format!("`{array}`: "));
+    format!("{place}{} ({})", finding.message, finding.rule)
+}
+
+fn findings(copy: &Hierarchy, resources: Resources, shell: &Shell) -> Result<Vec<Finding>> {
+    // it was written just now: nothing of it is still on its way
+    let policy = Policy { grace: Duration::ZERO, ..Policy::default() };
+    let nodes: Vec<&ArrayNode> = copy.arrays.iter().collect();
+    let mut observed = StoreObservation::of_metadata(copy, &nodes, &policy, SystemTime::now());
+    observed.depth = Depth::Sample;
+    let (observer, cancel) = (shell.observer(), shell.cancel());
+    let seen = survey_store(copy.readable_store()?, &nodes, &nodes, Closeness::Headers, (observer, cancel))?;
+    for (array, survey) in observed.arrays.iter_mut().zip(seen.arrays) {
+        array.survey = Some(survey);
+    }
+    let look = Look { sample: (SAMPLE, SEED), resources, observer, cancel };
+    look::read_coordinates(&mut observed, look)?;
+    look::scan(&mut observed, look)?;
+    let mut findings = check_store(&observed);
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    Ok(findings)
+}
