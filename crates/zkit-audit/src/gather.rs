@@ -163,7 +163,7 @@ pub(crate) fn is_complete(observed: &StoreObservation<'_>) -> bool {
     let surveys = || observed.arrays.iter().filter_map(|array| array.survey.as_ref());
     !observed.hierarchy.unreadable
         && !surveys().any(|survey| survey.unreadable)
-        && values::is_complete(observed)
+        && crate::values::is_complete(observed)
         && observed.files.as_ref().is_none_or(|files| files.unlisted.is_none())
         && observed.repository.as_ref().is_none_or(|repository| repository.unread.is_none())
 }

@@ -12,7 +12,7 @@ use zkit_core::error::{Error, ErrorKind, Result};
 use zkit_core::event::Event;
 use zkit_core::hierarchy::Hierarchy;
 use zkit_core::location::StoreUrl;
-use zkit_core::metadata::{Json, TargetCodec};
+use zkit_core::metadata::TargetCodec;
 use zkit_core::plan::{self, CopyPlan, SourceKind, WantedSlice, Wish};
 use zkit_core::publish::{self, Consolidate};
 use zkit_core::store::Store;
