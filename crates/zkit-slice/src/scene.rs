@@ -70,7 +70,7 @@ impl Slice {
     ) -> Result<(WantedSlice, Found)> {
         let arrays = self.arrays.into_iter().map(|array| {
             let target = target_of(&array)?;
-            let Gathered { shape, dimension_names, parts, joined, .. } = array.gathered;
+            let Gathered { shape, dimension_names, parts, joined, absent, .. } = array.gathered;
             Ok(WantedGather {
                 path: array.path,
                 shape,
@@ -78,7 +78,7 @@ impl Slice {
                 attributes: array.attributes,
                 parts,
                 joined,
-                absent: None,
+                absent,
                 stored_bytes: 0,
                 target,
             })
@@ -311,7 +311,8 @@ impl All<'_> {
         let along = |length: &u64| Pick::Along { axis: 0, indices: (0..*length).collect() };
         let picks = shape.iter().map(along).collect();
         let parts = vec![Part { store: self.sources.len(), array, picks }];
-        let gathered = Gathered { shape, dimension_names, parts, joined: None, scalars: Vec::new() };
+        let gathered =
+            Gathered { shape, dimension_names, parts, joined: None, absent: None, scalars: Vec::new() };
         Ok(SliceArray { path, attributes: Object::default(), gathered })
     }
 
