@@ -18,6 +18,7 @@ use zkit_core::publish::{self, Consolidate};
 use zkit_core::store::Store;
 
 use crate::args::SliceArgs;
+use crate::audit::Meant;
 use crate::coordinates::Means;
 use crate::found::Found;
 use crate::layout::Layouts;
@@ -113,9 +114,10 @@ impl<'a> Slices<'a> {
             })
             .collect();
         let destination = self.args.to.as_ref().map(ToString::to_string).unwrap_or_default();
-        let audit = |_: usize, copy: &Hierarchy| {
+        let audit = |store: usize, copy: &Hierarchy| {
             self.check_unchanged(&plan, &stores, &touched, resources, shell)?;
-            crate::audit::audit(copy, self.args.fail_on, resources, shell)
+            let meant = Meant::of(&self.wanted[store]);
+            crate::audit::audit(copy, &meant, self.args.fail_on, resources, shell)
         };
         let run = Run {
             args: &self.args.write,
