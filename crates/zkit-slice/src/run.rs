@@ -22,7 +22,8 @@ use crate::found::Found;
 use crate::layout::Layouts;
 use crate::scene::{self, Prepared};
 use crate::sources::Source;
-use crate::{audit, stubs};
+use crate::audit::{self, Meant};
+use crate::stubs;
 
 /// The command.
 #[derive(Debug)]
@@ -137,9 +138,10 @@ impl<'a> Slices<'a> {
             plan: &plan,
             resources,
             on_corrupt: OnCorrupt::Fail,
-            audit: &|_, copy| {
+            audit: &|store, copy| {
                 self.check_unchanged(&plan, &stores, &touched, resources, shell)?;
-                audit::audit(copy, self.args.fail_on, resources, shell)
+                let meant = Meant::of(&self.wanted[store]);
+                audit::audit(copy, &meant, self.args.fail_on, resources, shell)
             },
             shell,
         };
