@@ -18,7 +18,7 @@ use crate::gather::Run;
 
 /// One coordinate may take so much while it is read and judged, about four million numbers; larger ones are named, not
 /// read.
-const COORDINATE_BYTES_MOST: u64 = 256 << 20;
+pub(crate) const COORDINATE_BYTES_MOST: u64 = 256 << 20;
 /// At depth `sample`, the rows of so many ids are compared,
 const SAMPLED_IDS: usize = 64;
 /// and in each store so much is decoded for that.
@@ -127,7 +127,7 @@ fn row_bytes(array: &ArrayNode, dimension: &str) -> u64 {
     metadata.chunk_decoded_bytes().unwrap_or(1 << 16).saturating_mul(chunks)
 }
 
-fn pool(threads: usize) -> Result<rayon::ThreadPool> {
+pub(crate) fn pool(threads: usize) -> Result<rayon::ThreadPool> {
     rayon::ThreadPoolBuilder::new().num_threads(threads.max(1)).build().map_err(|error| {
         Error::new(ErrorKind::OverBudget, format!("could not start {threads} worker threads"))
             .with_source(error)

@@ -12,9 +12,11 @@ use zkit_core::hierarchy::{ArrayNode, Consolidation, Container, Hierarchy, Store
 use zkit_core::location::StoreUrl;
 use zkit_core::store::{Store, StoreOptions};
 use zkit_rules::Depth;
+use zkit_rules::against::SourceObservation;
 use zkit_rules::observe::StoreObservation;
 use zkit_rules::policy::Policy;
 
+use crate::against::{self, Source};
 use crate::{coordinates, follow, values};
 
 /// What holds for all stores of a run.
@@ -28,7 +30,7 @@ pub(crate) struct Run<'a> {
     pub(crate) options: StoreOptions,
     pub(crate) follow_references: bool,
     /// The store that all were written from.
-    pub(crate) source: Option<&'a Hierarchy>,
+    pub(crate) source: Option<&'a Source>,
     pub(crate) observer: &'a dyn Observer,
     pub(crate) cancel: &'a Cancel,
 }
@@ -83,7 +85,7 @@ pub(crate) fn observe<'a>(
     let mut observed = StoreObservation::of_metadata(hierarchy, nodes, run.policy, run.now);
     observed.depth = run.depth;
     observed.consolidation = consolidation;
-    observed.source = run.source;
+    observed.source = run.source.map(|source| SourceObservation::of_metadata(&source.hierarchy));
     if let (StoreKind::KerchunkJson, Some(path)) = (hierarchy.kind, url.local_path()) {
         look_at_references(&mut observed, path, nodes, run)?;
     }
@@ -118,6 +120,7 @@ pub(crate) fn observe<'a>(
     if run.depth >= Depth::Sample {
         coordinates::read(&mut observed, run)?;
         values::scan(&mut observed, run)?;
+        against::compare(&mut observed, run)?;
     }
     Ok(observed)
 }

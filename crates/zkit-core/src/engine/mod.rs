@@ -1,5 +1,6 @@
 //! Work over chunks: running a plan, digesting and comparing arrays, surveying what is stored, scanning values.
 
+mod aligned;
 mod boxes;
 mod choose;
 mod chunks;
@@ -21,6 +22,7 @@ mod variable;
 mod verify;
 mod windows;
 
+pub use aligned::{Agreement, AlignedPair, Along, Extent, FirstDifference, Packed, compare_aligned};
 pub use choose::{Choice, Filters, Prefer, SampleSource, Trial, choose_codec, choose_together, sample_array};
 pub use chunks::absent_bytes;
 pub use compare::{Difference, Pair, compare};
