@@ -269,6 +269,13 @@ fn zip_files_references_and_repositories_are_audited_for_what_they_are() {
     let (code, found) = findings(&fixture("ome_image.zip"), &["--depth", "full"]);
     assert!(code == 0 && found.iter().all(|finding| finding["severity"] == "info"), "{found:?}");
     assert!(rules(&findings(&fixture("air.kerchunk.json"), &[]).1).contains(&"reference-store"));
+    let parquet = findings(&fixture("air.kerchunk.parq"), &["--follow-references", "--depth", "full"]).1;
+    let told: Vec<(&str, &str)> = parquet
+        .iter()
+        .filter_map(|finding| Some((finding["rule"].as_str()?, finding["array"].as_str().unwrap_or(""))))
+        .collect();
+    assert!(told.contains(&("dead-reference", "/level")), "{parquet:?}");
+    assert!(told.contains(&("absent-chunks", "/level")), "{parquet:?}");
     for name in ["gauges.icechunk", "raw.n5"] {
         assert_eq!(findings(&fixture(name), &["--depth", "full"]).0, 0, "{name}");
     }

@@ -88,7 +88,7 @@ const fn reach(kind: StoreKind) -> (Depth, &'static [&'static str]) {
         }
         StoreKind::KerchunkParquet => (
             Depth::Listing,
-            &["arrays of references in parquet: only whether the files of references are there and whole"],
+            &["chunks that references point to: only whether references name them"],
         ),
         StoreKind::N5 => (Depth::Headers, &["datasets of N5: only the headers of their blocks"]),
         _ => (Depth::Full, &[]),

@@ -84,6 +84,9 @@ pub fn plausible_range(array: &ArrayObservation<'_>) -> Option<(f64, f64)> {
         "degc" | "celsius" | "deg_c" | "degree_celsius" | "degrees_celsius" | "degrees_c" | "°c" => {
             Some((-150.0, 1_500.0))
         }
+        // up to what lies on the ground, and below it by a little
+        "pa" | "pascal" | "pascals" => Some((0.0, 112_000.0)),
+        "hpa" | "mbar" | "millibar" | "millibars" | "mb" => Some((0.0, 1_120.0)),
         "degrees_north" | "degree_north" => Some((-90.5, 90.5)),
         "degrees_east" | "degree_east" => Some((-360.5, 720.5)),
         _ => None,
