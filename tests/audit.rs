@@ -236,7 +236,8 @@ fn a_slice_is_compared_with_what_it_was_cut_from() {
     store(&slice, &[0, 1, 2, 3, 4, 5, 6, 7]);
     let against = ["--depth", "full", "--against", &source.display().to_string()];
     let told = |found: &[Value]| -> Vec<String> {
-        let own = found.iter().filter(|finding| finding["rule"].as_str().unwrap_or("").starts_with("source-"));
+        let own =
+            found.iter().filter(|finding| finding["rule"].as_str().unwrap_or("").starts_with("source-"));
         own.map(|finding| finding["message"].as_str().unwrap_or("").to_owned()).collect()
     };
     assert_eq!(told(&findings(&slice, &against).1), Vec::<String>::new());
@@ -249,7 +250,8 @@ fn a_slice_is_compared_with_what_it_was_cut_from() {
     }
     assert_eq!(told(&findings(&slice, &against).1), Vec::<String>::new());
     // one row that is another's, and one id that the source does not have
-    fs::write(slice.join("t2m/1"), [3f32, 3.0].map(f32::to_le_bytes).concat()).expect("a chunk can be written");
+    fs::write(slice.join("t2m/1"), [3f32, 3.0].map(f32::to_le_bytes).concat())
+        .expect("a chunk can be written");
     let last = [&ids[..60], &99f32.to_le_bytes()].concat();
     fs::write(slice.join("time/0"), last).expect("the coordinate can be written");
     let (code, found) = findings(&slice, &against);
@@ -275,7 +277,7 @@ fn zip_files_references_and_repositories_are_audited_for_what_they_are() {
         .filter_map(|finding| Some((finding["rule"].as_str()?, finding["array"].as_str().unwrap_or(""))))
         .collect();
     assert!(told.contains(&("dead-reference", "/level")), "{parquet:?}");
-    assert!(told.contains(&("absent-chunks", "/level")), "{parquet:?}");
+    assert!(told.contains(&("missing-slab", "/level")), "{parquet:?}");
     for name in ["gauges.icechunk", "raw.n5"] {
         assert_eq!(findings(&fixture(name), &["--depth", "full"]).0, 0, "{name}");
     }

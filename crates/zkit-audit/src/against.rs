@@ -156,9 +156,7 @@ fn extent(pairs: &[AlignedPair<'_>], run: &Run<'_>) -> Extent {
         Sample::Part { number, of } => Extent::Sample { bytes: whole() / of, seed: seed ^ (number << 32) },
         #[expect(clippy::cast_precision_loss, reason = "a share need not be exact")]
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of what fits")]
-        Sample::Percent(percent) => {
-            Extent::Sample { bytes: (whole() as f64 * percent / 100.0) as u64, seed }
-        }
+        Sample::Percent(percent) => Extent::Sample { bytes: (whole() as f64 * percent / 100.0) as u64, seed },
     }
 }
 

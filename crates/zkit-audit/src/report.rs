@@ -86,10 +86,9 @@ const fn reach(kind: StoreKind) -> (Depth, &'static [&'static str]) {
         StoreKind::KerchunkJson => {
             (Depth::Listing, &["chunks that references point to: only whether references name them"])
         }
-        StoreKind::KerchunkParquet => (
-            Depth::Listing,
-            &["chunks that references point to: only whether references name them"],
-        ),
+        StoreKind::KerchunkParquet => {
+            (Depth::Listing, &["chunks that references point to: only whether references name them"])
+        }
         StoreKind::N5 => (Depth::Headers, &["datasets of N5: only the headers of their blocks"]),
         _ => (Depth::Full, &[]),
     }

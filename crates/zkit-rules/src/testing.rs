@@ -5,7 +5,8 @@ use std::time::SystemTime;
 
 use zkit_core::cancel::Cancel;
 use zkit_core::engine::{
-    Agreement, Closeness, Repository, Resources, Sample, ScanTarget, scan_values, survey_references, survey_store,
+    Agreement, Closeness, Repository, Resources, Sample, ScanTarget, scan_values, survey_references,
+    survey_store,
 };
 use zkit_core::event::{Observer, Silent};
 use zkit_core::hierarchy::{ArrayNode, Consolidation, Hierarchy, Reach, TargetFound};
@@ -199,7 +200,8 @@ impl TestStore {
         let mut against = SourceObservation::of_metadata(&original);
         for other in coordinates(&original, &self.policy) {
             let path = &other.coordinate.path;
-            let standing = observed.coordinate(path).and_then(|own| align(&own.coordinate, &other.coordinate));
+            let standing =
+                observed.coordinate(path).and_then(|own| align(&own.coordinate, &other.coordinate));
             against.standing.extend(standing.map(|standing| (path.clone(), standing)));
         }
         against.agreements =

@@ -42,7 +42,8 @@ pub use scan::{
 pub use sink::Sink;
 pub use survey::{
     ArraySurvey, BloscFrames, ChunkFault, Closeness, FaultyChunks, Frames, InnerAbsence, Keys, Listing,
-    MissingChunks, N5Container, N5Dataset, N5Fault, Repository, ShardIndexes, SizeTally, StoreFiles, StoreSurvey,
-    StoredChunk, SurveyDepth, Tally, ZstdFrames, read_n5, survey, survey_references, survey_store,
+    MissingChunks, N5Container, N5Dataset, N5Fault, Repository, ShardIndexes, SizeTally, StoreFiles,
+    StoreSurvey, StoredChunk, SurveyDepth, Tally, ZstdFrames, read_n5, survey, survey_references,
+    survey_store,
 };
 pub use verify::{Proof, Verified, Verify, verify};

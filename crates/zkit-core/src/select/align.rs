@@ -64,9 +64,8 @@ fn reckoning(calendar: Calendar) -> Calendar {
 
 /// Returns the places of floats, read in the way that finds the most of them.
 fn nearest_reading(own: &Coordinate, source: &Coordinate, a: &[f64], b: &[f64]) -> Vec<Standing> {
-    let read = |key: &dyn Fn(f64) -> i128| {
-        places(&keys(own, |at| key(a[at])), &keys(source, |at| key(b[at])))
-    };
+    let read =
+        |key: &dyn Fn(f64) -> i128| places(&keys(own, |at| key(a[at])), &keys(source, |at| key(b[at])));
     let found = |places: &[Standing]| places.iter().filter(|place| matches!(place, Standing::At(_))).count();
     let mut best = read(&|value| i128::from((value + 0.0).to_bits()));
     #[expect(clippy::cast_possible_truncation, reason = "rounded as single precision does")]
@@ -163,17 +162,16 @@ mod tests {
 
     #[test]
     fn what_cannot_be_compared_is_not() {
-        let times = |calendar| {
-            Coordinate::new("/t", Values::Times { values: vec![0, 1], calendar }, Axis::Time)
-        };
+        let times =
+            |calendar| Coordinate::new("/t", Values::Times { values: vec![0, 1], calendar }, Axis::Time);
         let ints = Coordinate::new("/t", Values::Ints(vec![0, 1]), Axis::Other);
         assert_eq!(align(&times(Calendar::NoLeap), &times(Calendar::Day360)), None);
         assert_eq!(align(&ints, &times(Calendar::NoLeap)), None);
         assert!(align(&times(Calendar::Standard), &times(Calendar::ProlepticGregorian)).is_some());
         assert_eq!(align(&times(Calendar::NoLeap), &times(Calendar::NoLeap)).unwrap()[1], Standing::At(1));
-        assert_eq!(align(&ints, &floats(&[1.0], false, Axis::Other)).unwrap(), [
-            Standing::Nowhere,
-            Standing::At(0)
-        ]);
+        assert_eq!(
+            align(&ints, &floats(&[1.0], false, Axis::Other)).unwrap(),
+            [Standing::Nowhere, Standing::At(0)]
+        );
     }
 }

@@ -156,7 +156,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn written(report: &Report) -> String {
-        samples::written(report, write)
+        samples::written(report, |out, report| write(out, report))
     }
 
     #[test]

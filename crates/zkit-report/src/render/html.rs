@@ -495,7 +495,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn written(report: &Report) -> String {
-        samples::written(report, write)
+        samples::written(report, |out, report| write(out, report))
     }
 
     /// Returns the page without what does not come from the report.

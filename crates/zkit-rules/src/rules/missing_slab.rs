@@ -12,7 +12,7 @@ use crate::boxes::{Pattern, Runs, pattern};
 use crate::depth::Depth;
 use crate::finder::Finder;
 use crate::observe::{ArrayObservation, StoreObservation};
-use crate::packing::Packing;
+use crate::packing::{Packing, plausible_range};
 use crate::rule::{Check, Rule};
 use crate::values::share;
 
@@ -109,7 +109,11 @@ fn judge(store: &StoreObservation<'_>, slab: &Slab<'_, '_>) -> (Severity, Confid
         _ if holds_what_is_left_out(array) => (Severity::Info, Confidence::Low),
         Absence::Undefined if total >= CHUNKS_LEAST || known => (Severity::Error, Confidence::High),
         // writers leave out chunks of zeros: one in the middle is no writer that stopped, and rain may not fall for months
-        Absence::Value if known && leaves_out_zeros(array) && (is_one(slab) || may_be_zero_everywhere(array)) => {
+        Absence::Value
+            if known
+                && leaves_out_zeros(array)
+                && (is_one(slab) && may_be_zero(array) || may_be_zero_everywhere(array)) =>
+        {
             (Severity::Warning, Confidence::Low)
         }
         Absence::Value if known => (Severity::Error, Confidence::High),
@@ -151,10 +155,26 @@ fn is_one(slab: &Slab<'_, '_>) -> bool {
     slab.absent.len() == 1 && !matches!(slab.pattern, Pattern::Trailing { .. })
 }
 
+/// Returns whether zero is a value like others: not where a stored zero means something else, nor of kelvins.
+fn may_be_zero(array: &ArrayObservation<'_>) -> bool {
+    Packing::of(array).is_none() && plausible_range(array).is_none_or(|(low, _)| low <= 0.0)
+}
+
 /// Returns whether a quantity is often zero at every place at once, by its names.
 fn may_be_zero_everywhere(array: &ArrayObservation<'_>) -> bool {
     const WORDS: [&str; 12] = [
-        "rain", "precip", "snow", "hail", "lightning", "flash", "runoff", "burn", "fire", "count", "flag", "mask",
+        "rain",
+        "precip",
+        "snow",
+        "hail",
+        "lightning",
+        "flash",
+        "runoff",
+        "burn",
+        "fire",
+        "count",
+        "flag",
+        "mask",
     ];
     let attributes = &array.node.metadata.attributes;
     let text = |name| attributes.get(name).and_then(Json::as_str).unwrap_or_default();

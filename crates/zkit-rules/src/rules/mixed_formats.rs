@@ -156,8 +156,7 @@ mod tests {
             .into_iter()
             .filter_map(|finding| Some((finding.array?, finding.severity)))
             .collect();
-        let expected =
-            [("/old", Severity::Error), ("/other", Severity::Error), ("/same", Severity::Info)];
+        let expected = [("/old", Severity::Error), ("/other", Severity::Error), ("/same", Severity::Info)];
         assert_eq!(found, expected.map(|(path, severity)| (path.to_owned(), severity)));
     }
 

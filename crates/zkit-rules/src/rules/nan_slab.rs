@@ -164,7 +164,9 @@ fn severity_of(slabs: &Slabs, partial: bool) -> (Severity, Confidence, &'static 
         _ if 2 * slabs.count > slabs.seen => note("; that is most of them"),
         _ if slabs.runs.len() > RUNS_MOST => note("; in many places, as instruments leave gaps"),
         _ if even => note("; at even distances"),
-        _ if slabs.padding => note("; NaN grows towards them, as where rows of different length are filled up"),
+        _ if slabs.padding => {
+            note("; NaN grows towards them, as where rows of different length are filled up")
+        }
         [(0, last)] if last + 1 < slabs.seen => note("; as first steps of running means are"),
         _ if partial => (Severity::Warning, Confidence::Low, "; of each, only a part was looked at"),
         _ => (Severity::Error, Confidence::Medium, ""),

@@ -46,8 +46,12 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
         report_keys(finder, Some(array.path()), &listing.orphans, (&what, remedy));
     }
     for dataset in &store.n5 {
-        let grid: Vec<u64> =
-            dataset.dimensions.iter().zip(&dataset.block_size).map(|(length, block)| length.div_ceil(*block)).collect();
+        let grid: Vec<u64> = dataset
+            .dimensions
+            .iter()
+            .zip(&dataset.block_size)
+            .map(|(length, block)| length.div_ceil(*block))
+            .collect();
         let what = format!("blocks outside the grid of {grid:?} blocks");
         let remedy = "remove them, or restore the dimensions that they belong to";
         report_keys(finder, Some(&dataset.path), &dataset.orphans, (&what, remedy));

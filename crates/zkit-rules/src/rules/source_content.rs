@@ -47,7 +47,10 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
         let (Some(array), Some(first)) = (store.array(path), &agreement.first) else { continue };
         let rounded = is_rounded(array);
         let mut message = match agreement.different == agreement.elements {
-            true => format!("none of {} values that were compared is that of the source", format::count(agreement.elements)),
+            true => format!(
+                "none of {} values that were compared is that of the source",
+                format::count(agreement.elements)
+            ),
             false => format!(
                 "{} of {} values that were compared differ from the source",
                 format::count(agreement.different),
@@ -84,8 +87,10 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
         };
         let draft = match telling {
             Some(dimension) => {
-                let named: Vec<Value> =
-                    spans(store, array, dimension, agreement).take(POSITIONS_NAMED).map(Value::from).collect();
+                let named: Vec<Value> = spans(store, array, dimension, agreement)
+                    .take(POSITIONS_NAMED)
+                    .map(Value::from)
+                    .collect();
                 draft
                     .evidence("differing_along", array.dimension_label(dimension))
                     .evidence("differing", named)
@@ -111,7 +116,8 @@ fn is_rounded(array: &ArrayObservation<'_>) -> bool {
 
 /// Returns a cell in words: `time 2020-01-06, x[3]`.
 fn place(store: &StoreObservation<'_>, array: &ArrayObservation<'_>, index: &[u64]) -> String {
-    let spans = index.iter().enumerate().map(|(at, &position)| span_in_words(store, array, at, position, position));
+    let spans =
+        index.iter().enumerate().map(|(at, &position)| span_in_words(store, array, at, position, position));
     spans.collect::<Vec<_>>().join(", ")
 }
 
@@ -170,7 +176,11 @@ mod tests {
         Agreement {
             elements: 12,
             different: 3,
-            first: Some(FirstDifference { index: vec![1, 0], own: "1.5".to_owned(), source: "2.5".to_owned() }),
+            first: Some(FirstDifference {
+                index: vec![1, 0],
+                own: "1.5".to_owned(),
+                source: "2.5".to_owned(),
+            }),
             largest: Some(1.0),
             compared_chunks: 3,
             chunks: set(&[1]),

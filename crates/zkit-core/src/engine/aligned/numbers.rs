@@ -43,10 +43,9 @@ impl<'a> Numbers<'a> {
         let alike = own == source && (one.scale, one.offset) == (other.scale, other.offset);
         let (absolute, relative) = match alike {
             true => (0.0, 0.0),
-            false => (
-                half_step(one).max(half_step(other)),
-                precision(own, one).max(precision(source, other)),
-            ),
+            false => {
+                (half_step(one).max(half_step(other)), precision(own, one).max(precision(source, other)))
+            }
         };
         Some(Self(Some(Sides { own: (own, one), source: (source, other), absolute, relative })))
     }

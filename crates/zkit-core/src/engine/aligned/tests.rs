@@ -86,8 +86,12 @@ fn packed_numbers_are_equal_within_half_a_step() {
 fn a_sample_draws_few_chunks_and_the_same_ones_each_time() {
     let source = floats(200, (0..200u8).map(f32::from));
     let node = source.hierarchy.arrays[0].clone();
-    let pair =
-        AlignedPair { own: &node, source: &node, along: vec![Along::Same, Along::Same], packed: (PLAIN, PLAIN) };
+    let pair = AlignedPair {
+        own: &node,
+        source: &node,
+        along: vec![Along::Same, Along::Same],
+        packed: (PLAIN, PLAIN),
+    };
     let chosen = |seed| choose(std::slice::from_ref(&pair), Extent::Sample { bytes: 80, seed });
     assert_eq!(chosen(1)[0].len(), 5);
     assert_eq!(chosen(1), chosen(1));

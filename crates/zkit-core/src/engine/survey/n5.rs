@@ -128,7 +128,8 @@ pub fn read_n5(store: &Store, closeness: Option<Closeness>) -> Result<N5Containe
     for (key, size) in blocks {
         let Some((prefix, index)) = dataset_of(&key, &datasets) else {
             // blocks of a dataset whose attributes are broken are told there
-            let hidden = |path: &str| format!("/{key}").starts_with(&format!("{}/", path.trim_end_matches('/')));
+            let hidden =
+                |path: &str| format!("/{key}").starts_with(&format!("{}/", path.trim_end_matches('/')));
             if !broken.iter().any(|dataset: &N5Dataset| hidden(&dataset.path)) {
                 add_ownerless(&key, &mut files);
             }

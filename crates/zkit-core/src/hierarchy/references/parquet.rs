@@ -50,7 +50,8 @@ impl Hierarchy {
     ///
     /// One read. Errors: `Absent` without `.zmetadata`; `Corrupt` where it is no JSON or has no `record_size`.
     pub fn read_parquet_references(url: &StoreUrl, store: Store) -> Result<(Self, ParquetReferences)> {
-        let failed = |kind, why: String| Error::new(kind, format!("could not read `.zmetadata` of {url}: {why}"));
+        let failed =
+            |kind, why: String| Error::new(kind, format!("could not read `.zmetadata` of {url}: {why}"));
         let mut text = Vec::new();
         if !store.get(".zmetadata", MAX_DOCUMENT_BYTES, &mut text)? {
             return Err(failed(ErrorKind::Absent, "it is gone".to_owned()));
@@ -232,9 +233,12 @@ mod tests {
         let elsewhere = |url: &str, range| Some(Located::Elsewhere { url: url.to_owned(), range });
         let first = references.read_record("level/refs.0.parq").unwrap().unwrap();
         let inline = Some(Located::Inline((0..8).collect()));
-        assert_eq!(first[..4], [elsewhere("air.nc", Some((10, 8))), elsewhere("air.nc", Some((18, 8))), inline, None]);
+        assert_eq!(
+            first[..4],
+            [elsewhere("air.nc", Some((10, 8))), elsewhere("air.nc", Some((18, 8))), inline, None]
+        );
         let second = references.read_record(&record.key).unwrap().unwrap();
-        let expected = [elsewhere("whole.bin", None), elsewhere("s3://bucket/far.nc", Some((100, 8)))];
+        let expected = [elsewhere("whole.bin", None), elsewhere("ftp://example.org/far.nc", Some((100, 8)))];
         assert_eq!(second[..2], expected);
         assert_eq!(references.read_record("level/refs.2.parq").unwrap(), None);
     }
