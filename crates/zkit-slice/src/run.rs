@@ -17,12 +17,12 @@ use zkit_core::publish::{self, Consolidate, PartialStore};
 use zkit_core::store::Store;
 
 use crate::args::SliceArgs;
+use crate::audit::{self, Meant};
 use crate::coordinates::Means;
 use crate::found::Found;
 use crate::layout::Layouts;
 use crate::scene::{self, Prepared};
 use crate::sources::Source;
-use crate::audit::{self, Meant};
 use crate::stubs;
 
 /// The command.

@@ -2,8 +2,9 @@
 //!
 //! A [`Coordinate`] is an array of one dimension with its values decoded: numbers unpacked, CF times and `datetime64` as
 //! points in time, strings. [`analyse`] tells duplicates, order, step and gaps; [`Index`] finds what a person asks for, as
-//! xarray and pandas do.
+//! xarray and pandas do; [`align`] finds a slice in what it was cut from.
 
+mod align;
 mod analyse;
 mod coordinate;
 mod find;
@@ -16,6 +17,7 @@ mod step;
 mod target;
 mod words;
 
+pub use align::{Standing, align};
 pub use analyse::{Analysis, Duplicates, Order, Repeat, analyse};
 pub use coordinate::{Axis, Coordinate, Values};
 pub use find::{Found, Positions, Selection};
