@@ -22,6 +22,7 @@ mod scene;
 mod schema;
 mod selection;
 mod sources;
+mod stubs;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
