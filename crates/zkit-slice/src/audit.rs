@@ -147,3 +147,31 @@ fn findings(copy: &Hierarchy, resources: Resources, shell: &Shell) -> Result<Vec
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     Ok(findings)
 }
+
+#[cfg(test)]
+mod tests {
+    use zkit_core::metadata::{ChecksumChoice, Target, TargetCodec};
+
+    use super::*;
+    use crate::testing::{TestStore, slice};
+
+    fn meant(stores: &[&TestStore], line: &str) -> Meant {
+        let target =
+            Target { format: None, codec: TargetCodec::Keep, checksum: ChecksumChoice::None, layout: None };
+        let one = slice(stores, line).unwrap().slices.remove(0);
+        Meant::of(&one.wanted(|_| Ok(target.clone())).unwrap().0)
+    }
+
+    #[test]
+    fn what_was_asked_for_is_known_by_its_picks() {
+        let store = |ids: &[i64], name: &str| {
+            TestStore::new().ints("id", &["id"], &[2], ids).floats(name, &["id"], &[2], &[1.0, 2.0])
+        };
+        let (one, other) = (store(&[1, 2], "t"), store(&[2, 3], "u"));
+        let listed = meant(&[&one], "{0} --sel id=2,1");
+        assert!(listed.orders.contains("/id") && listed.holes.is_empty());
+        assert!(meant(&[&one], "{0} --sel id=1,2").orders.is_empty());
+        let filled = meant(&[&one, &other], "{0} --merge-with {1} --join outer");
+        assert!(filled.holes.contains("/t") && filled.holes.contains("/u") && !filled.holes.contains("/id"));
+    }
+}
