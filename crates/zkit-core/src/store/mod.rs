@@ -9,6 +9,7 @@ mod key;
 mod local;
 mod remote;
 mod upload;
+mod write_back;
 mod writer;
 mod zip;
 
