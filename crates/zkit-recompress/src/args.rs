@@ -39,9 +39,10 @@ pub struct RecompressArgs {
     #[arg(long, value_parser = codec::parse_choice)]
     pub(crate) codec: Option<CodecChoice>,
 
-    /// What --codec auto looks for: the least time, the fewest bytes, or time at no more bytes than blosc:zstd:3.
-    #[arg(long, value_enum, default_value_t = PreferArg::Balanced)]
-    pub(crate) prefer: PreferArg,
+    /// What --codec auto looks for: the least time, the fewest bytes, or time at no more bytes than blosc:zstd:3
+    /// [default: balanced].
+    #[arg(long, value_enum)]
+    pub(crate) prefer: Option<PreferArg>,
 
     /// Zarr format of the copy.
     #[arg(long, value_enum, default_value_t = FormatArg::Keep)]
@@ -139,8 +140,10 @@ pub(crate) struct Job {
 impl RecompressArgs {
     /// Returns the stores and where their copies go.
     ///
-    /// Fails with kind `Usage` where names collide or none is given.
+    /// Fails with kind `Usage` where names collide or none is given, and where other arguments make no sense.
     pub(crate) fn jobs(&self) -> Result<Vec<Job>, Error> {
+        self.check_prefer()?;
+        self.check_scratch()?;
         let Some(into) = &self.into else { return self.one_job().map(|job| vec![job]) };
         if into.local_path().is_some_and(|into| into.exists() && !into.is_dir()) {
             let message = format!("could not copy into {into}: it is no directory");
@@ -163,6 +166,30 @@ impl RecompressArgs {
             jobs.push(Job { source: source.clone(), destination });
         }
         Ok(jobs)
+    }
+
+    /// Returns what is looked for where codecs are chosen.
+    pub(crate) fn prefer(&self) -> Prefer {
+        self.prefer.unwrap_or(PreferArg::Balanced).into()
+    }
+
+    fn check_prefer(&self) -> Result<(), Error> {
+        let (Some(prefer), Some(codec @ CodecChoice::Given(_))) = (self.prefer, &self.codec) else {
+            return Ok(());
+        };
+        let message = format!(
+            "could not use --prefer {}: with --codec {} there is nothing to choose",
+            word(prefer),
+            codec::choice_text(codec)
+        );
+        Err(Error::new(ErrorKind::Usage, message).with_hint("pass one of the two, or --codec auto"))
+    }
+
+    fn check_scratch(&self) -> Result<(), Error> {
+        let Some(scratch) = self.scratch.as_ref().filter(|scratch| !scratch.is_dir()) else { return Ok(()) };
+        let what = if scratch.exists() { "it is no directory" } else { "there is no such directory" };
+        let message = format!("could not use the scratch space {}: {what}", scratch.display());
+        Err(Error::new(ErrorKind::Usage, message).with_hint("make the directory, or name another one"))
     }
 
     fn one_job(&self) -> Result<Job, Error> {
@@ -224,7 +251,7 @@ impl RecompressArgs {
     pub(crate) fn canonical(&self) -> Vec<(String, String)> {
         let mut options = vec![
             ("--codec".to_owned(), self.codec.as_ref().map_or_else(|| "auto".to_owned(), codec::choice_text)),
-            ("--prefer".to_owned(), word(self.prefer)),
+            ("--prefer".to_owned(), word(self.prefer.unwrap_or(PreferArg::Balanced))),
             ("--zarr-format".to_owned(), word(self.zarr_format)),
             ("--checksum".to_owned(), word(self.checksum)),
             ("--consolidate".to_owned(), word(self.consolidate)),

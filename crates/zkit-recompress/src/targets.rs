@@ -130,6 +130,6 @@ fn choose_for(
         arrays.push((source, chunk_shape));
     }
     let jobs = args.resources.jobs().get().min(SAMPLE_JOBS);
-    let choice = engine::choose_together(&arrays, args.prefer.into(), jobs, shell.cancel())?;
+    let choice = engine::choose_together(&arrays, args.prefer(), jobs, shell.cancel())?;
     Ok((choice.codec, choice.why))
 }
