@@ -7,6 +7,7 @@ mod any;
 mod http;
 mod key;
 mod local;
+mod parts;
 mod remote;
 mod upload;
 mod write_back;
