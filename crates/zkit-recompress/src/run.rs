@@ -4,7 +4,8 @@ use std::time::Instant;
 
 use zkit_cli::Shell;
 use zkit_core::engine::{
-    self, CorruptChunk, Endpoint, Header, JournalArray, Proof, Resources, RunOptions, Verified, Verify,
+    self, CorruptChunk, Endpoint, Header, JournalArray, LeftPieces, Proof, Resources, RunOptions, Scratch,
+    Verified, Verify,
 };
 use zkit_core::error::{Error, ErrorKind};
 use zkit_core::event::Event;
@@ -186,7 +187,10 @@ impl Run<'_> {
         }
         observer.event(Event::Phase("copying"));
         let result = self.copy(&partials, &mut written);
-        if result.is_err() && partials.iter().any(PartialStore::is_worth_resuming) {
+        let left_pieces = |source| self.args.scratch_of(source).is_some_and(|at| Scratch::holds_pieces(&at));
+        if result.is_err()
+            && (partials.iter().any(PartialStore::is_worth_resuming) || self.sources.iter().any(left_pieces))
+        {
             self.shell.hint("what is done is kept: run the same command with --resume to go on");
         }
         written.corrupt = result?;
@@ -223,7 +227,14 @@ impl Run<'_> {
                 sink: partial.sink(),
                 done: partial.done(),
                 resumed: partial.is_resumed(),
-                scratch: scratch.as_deref(),
+                scratch: scratch.as_deref().map(|directory| Scratch {
+                    directory,
+                    header: partial.header(),
+                    left: match self.args.unfinished() {
+                        Unfinished::Resume => LeftPieces::Reuse,
+                        Unfinished::Refuse | Unfinished::Discard => LeftPieces::Discard,
+                    },
+                }),
             });
         }
         let options =

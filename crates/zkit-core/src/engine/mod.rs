@@ -38,6 +38,7 @@ pub use scan::{
     scan_values,
 };
 pub use sink::Sink;
+pub use spill::{LeftPieces, Scratch};
 pub use survey::{
     ArraySurvey, BloscFrames, ChunkFault, Closeness, FaultyChunks, Frames, InnerAbsence, Keys, Listing,
     MissingChunks, N5Dataset, N5Fault, Repository, ShardIndexes, SizeTally, StoreFiles, StoreSurvey,

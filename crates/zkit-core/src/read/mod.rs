@@ -3,6 +3,7 @@
 mod line;
 mod part;
 mod reader;
+mod shard_index;
 mod slabs;
 mod variable;
 mod visit;
