@@ -457,3 +457,66 @@ impl<'a> ShardWriter<'a> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metadata::CodecSpec;
+
+    const LIMIT: u64 = 1 << 20;
+
+    fn text_in_shards(fill: Option<&[u8]>) -> ShardCodec {
+        let inner = ShardingSpec {
+            chunk_shape: vec![1, 2],
+            codecs: vec![CodecSpec::VlenUtf8],
+            index_codecs: Vec::new(),
+            index_at_start: false,
+        };
+        // shards in shards
+        let outer = ShardingSpec {
+            chunk_shape: vec![2, 2],
+            codecs: vec![CodecSpec::Sharding(Box::new(inner))],
+            index_codecs: Vec::new(),
+            index_at_start: true,
+        };
+        ShardCodec::compile(&outer, &DataType::String, &[4, 4], fill).unwrap()
+    }
+
+    fn words() -> VariableElements {
+        let mut words = VariableElements::filled(b"-", 16);
+        for (at, word) in [(3, "a"), (12, ""), (13, "longer than the others")] {
+            words.set(at, word.as_bytes());
+        }
+        words
+    }
+
+    #[test]
+    fn text_in_shards_round_trips_and_what_is_all_fill_takes_no_bytes() {
+        let (scratch, mut full, mut sparse) = (&mut Scratch::new(), Vec::new(), Vec::new());
+        text_in_shards(None).encode_variable(scratch, &words(), &mut full).unwrap();
+        let codec = text_in_shards(Some(b"-"));
+        codec.encode_variable(scratch, &words(), &mut sparse).unwrap();
+        assert_eq!(codec.index_of(scratch, &sparse).unwrap().0.iter().flatten().count(), 2);
+        assert!(sparse.len() < full.len());
+        for shard in [&full, &sparse] {
+            let decoded = codec.decode_variable(scratch, shard, None, LIMIT).unwrap();
+            assert!(decoded.iter().eq(words().iter()));
+        }
+        // who does not know the fill value must not make one up
+        assert!(text_in_shards(None).decode_variable(scratch, &sparse, None, LIMIT).is_err());
+        text_in_shards(None).decode_variable(scratch, &full, None, LIMIT).unwrap();
+    }
+
+    #[test]
+    fn a_region_of_text_needs_its_own_inner_chunks_alone() {
+        let (scratch, mut shard, codec) = (&mut Scratch::new(), Vec::new(), text_in_shards(Some(b"-")));
+        codec.encode_variable(scratch, &words(), &mut shard).unwrap();
+        let place = codec.index_of(scratch, &shard).unwrap().0[1].expect("it holds `a`");
+        let start = crate::units::saturating_usize(place.offset);
+        shard[start..start + 4].fill(0xff);
+        assert!(codec.decode_variable(scratch, &shard, None, LIMIT).is_err());
+        let below = Region { start: vec![2, 0], shape: vec![2, 4] };
+        let decoded = codec.decode_variable(scratch, &shard, Some(&below), LIMIT).unwrap();
+        assert!(decoded.iter().skip(8).eq(words().iter().skip(8)));
+    }
+}
