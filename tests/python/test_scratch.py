@@ -135,6 +135,23 @@ def test_chunks_skipped_on_the_way_to_scratch_space_are_listed_after_a_kill(zkit
     assert names(scratch) == []
 
 
+def test_two_runs_do_not_share_scratch_space_by_a_name_in_common(zkit, maps, tmp_path):
+    run, copy, scratch = spilled(zkit, maps.path, tmp_path)
+    other = tmp_path / "other" / copy.name
+    process = started(zkit, *run)
+    wait_for_objects(process, scratch, 2)
+    process.send_signal(signal.SIGSTOP)
+    outcome = zkit(*run[:2], other, *run[3:])
+    process.send_signal(signal.SIGCONT)
+    assert outcome.code == 3 and "--scratch" in outcome.err and str(scratch) in outcome.err, outcome.err
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert oracle.digests(copy) == maps.digests
+    assert names(scratch) == []
+    zkit.json(*run[:2], other, *run[3:])
+    assert oracle.digests(other) == maps.digests
+
+
 def test_a_run_that_ends_with_pieces_only_says_how_to_go_on(zkit, maps, tmp_path):
     run, copy, scratch = spilled(zkit, maps.path, tmp_path)
     process = started(zkit, *run)

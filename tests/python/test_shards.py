@@ -2,6 +2,7 @@
 
 import struct
 
+import bucket
 import copies
 import gen_v2
 import layouts
@@ -163,6 +164,20 @@ def test_a_damaged_inner_chunk_costs_no_more_than_itself(zkit, damaged, tmp_path
     (corrupt,) = outcome.json()["corrupt_chunks"]
     assert (corrupt["path"], corrupt["chunk"], corrupt["inner_chunk"]) == ("/a", [1, 0], [0, 1])
     assert corrupt["message"]
+    assert oracle.digests(tmp_path / "copy.zarr") == {"/a": oracle.digest(filled)}
+
+
+@pytest.mark.parametrize("kind", ["numbers", "text"])
+@pytest.mark.parametrize("options", [["--codec", "gzip:1"], ["--codec", "zstd:1", "--chunks", "0=3,1=3"]])
+def test_a_damaged_inner_chunk_in_a_bucket_costs_no_more_than_itself(zkit, damaged, tmp_path, kind, options):
+    store, filled = damaged(kind)
+    with bucket.served() as port:
+        bucket.Bucket(port).upload(store, "damaged.zarr")
+        run = ["recompress", bucket.url("damaged.zarr"), tmp_path / "copy.zarr", *options, "--on-corrupt", "skip"]
+        outcome = zkit(*run, "--verify", "full", "--format", "json", **bucket.environment(port))
+    assert outcome.code == 1, outcome.err
+    (corrupt,) = outcome.json()["corrupt_chunks"]
+    assert (corrupt["chunk"], corrupt["inner_chunk"]) == ([1, 0], [0, 1])
     assert oracle.digests(tmp_path / "copy.zarr") == {"/a": oracle.digest(filled)}
 
 

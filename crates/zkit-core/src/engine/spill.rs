@@ -60,6 +60,7 @@ pub(super) fn run_spill(
         let gathered = Endpoint { source: &store, ..*endpoint };
         let stage = array.gather(spill, round, stored);
         run_stage(plan, whole, stage, &gathered, options, observer, cancel)?;
+        drop(pieces);
         scratch.clear()?;
     }
     scratch.clear()?;

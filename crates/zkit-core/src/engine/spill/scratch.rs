@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::cancel::Cancel;
 use crate::engine::journal::{Header, Journal, check_objects};
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::grid::ChunkSet;
 use crate::plan::{ArrayCopy, Spill};
 use crate::store::{LocalWriter, write_error};
@@ -40,8 +40,15 @@ impl Scratch<'_> {
         directory.join(JOURNAL).exists()
     }
 
-    /// Removes everything, of this run or of one that died.
+    /// Removes everything, of this run or of one that died; nobody of this run may hold its pieces.
+    ///
+    /// Errors: `Conflict` if another run works there; `Unwritable`.
     pub(super) fn clear(&self) -> Result<()> {
+        // held until all is gone: a destination of the same name elsewhere may have the same scratch space
+        let _lock = match self.lock() {
+            Err(error) if error.kind() == ErrorKind::Conflict => return Err(error),
+            other => other.ok(),
+        };
         match std::fs::remove_dir_all(self.directory) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 Err(write_error(self.directory, "remove", error))
@@ -77,12 +84,24 @@ impl Scratch<'_> {
         Ok(Pieces { writer: LocalWriter::open(&root)?, journal, done: Vec::new(), reused: false })
     }
 
+    /// Returns the journal of whatever pieces there are.
+    fn lock(&self) -> Result<Option<Journal>> {
+        Journal::find(&self.directory.join(JOURNAL)).map_err(|error| match error.kind() {
+            ErrorKind::Conflict => {
+                let message = format!("another run has its scratch space in {}", self.directory.display());
+                Error::new(ErrorKind::Conflict, message)
+                    .with_hint("wait for it, or name another directory by --scratch")
+            }
+            _ => error,
+        })
+    }
+
     /// Returns the journal of pieces of the same round of the same job.
     fn find(&self, header: &Header) -> Result<Option<Journal>> {
         if self.left == LeftPieces::Discard || !self.directory.join(PIECES).is_dir() {
             return Ok(None);
         }
-        let Some(mut journal) = Journal::find(&self.directory.join(JOURNAL))? else { return Ok(None) };
+        let Some(mut journal) = self.lock()? else { return Ok(None) };
         match journal.contents() {
             Ok(contents) => Ok(contents
                 .is_some_and(|contents| contents.header.difference(header).is_none())
