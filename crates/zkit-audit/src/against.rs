@@ -8,7 +8,7 @@ use zkit_core::error::{ErrorKind, Result};
 use zkit_core::hierarchy::{ArrayNode, Hierarchy};
 use zkit_core::location::StoreUrl;
 use zkit_core::read::ReadContext;
-use zkit_core::select::{Coordinate, Standing, align, read_coordinate};
+use zkit_core::select::{Coordinate, Standing, read_coordinate, standing};
 use zkit_core::store::StoreOptions;
 use zkit_rules::Depth;
 use zkit_rules::against::packed_of;
@@ -65,7 +65,7 @@ pub(crate) fn compare(observed: &mut StoreObservation<'_>, run: &Run<'_>) -> Res
     let originals = source.coordinates(run)?;
     for read in &observed.coordinates {
         let path = &read.coordinate.path;
-        let standing = originals.get(path).and_then(|original| align(&read.coordinate, original));
+        let standing = originals.get(path).and_then(|original| standing(&read.coordinate, original));
         against.standing.extend(standing.map(|standing| (path.clone(), standing)));
     }
     if let (Some(own), Some(original)) = (&observed.hierarchy.store, &source.hierarchy.store) {

@@ -40,6 +40,7 @@ impl Command for Slice {
         let started = Instant::now();
         shell.stop_after(args.resources.deadline);
         shell.watch_stalls(args.access.stall_timeout);
+        args.write.check()?;
         let layouts = Layouts::new(&args.write, &args.layout)?;
         shell.observer().event(Event::Phase("planning"));
         let resources = Resources {

@@ -59,6 +59,20 @@ impl<'a> SourceReader<'a> {
         }
     }
 
+    /// Returns whether inner chunks of a chunk can be read, or fail, alone.
+    pub(super) fn has_inner_chunks(
+        &self,
+        chunk_index: &[u64],
+        source: &ChunkSource<'_>,
+        meter: &Meter,
+    ) -> Result<bool> {
+        match self {
+            Self::Array(reader) => reader.has_inner_chunks(chunk_index, source, meter),
+            // what does not decode stops a slice
+            Self::Gather(_) => Ok(false),
+        }
+    }
+
     /// Calls `visit` with every element of a region of the copy in C order.
     pub(super) fn visit_variable(
         &self,

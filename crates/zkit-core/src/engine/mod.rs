@@ -42,6 +42,7 @@ pub use scan::{
     scan_values,
 };
 pub use sink::Sink;
+pub use spill::{LeftPieces, Scratch};
 pub use survey::{
     ArraySurvey, BloscFrames, ChunkFault, Closeness, FaultyChunks, Frames, InnerAbsence, Keys, Listing,
     MissingChunks, N5Container, N5Dataset, N5Fault, Repository, ShardIndexes, SizeTally, StoreFiles,

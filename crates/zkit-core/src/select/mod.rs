@@ -2,9 +2,8 @@
 //!
 //! A [`Coordinate`] is an array of one dimension with its values decoded: numbers unpacked, CF times and `datetime64` as
 //! points in time, strings. [`analyse`] tells duplicates, order, step and gaps; [`Index`] finds what a person asks for, as
-//! xarray and pandas do; [`align`] finds a slice in what it was cut from.
+//! xarray and pandas do; [`standing`] finds a slice in what it was cut from.
 
-mod align;
 mod analyse;
 mod coordinate;
 mod find;
@@ -13,11 +12,11 @@ mod join;
 mod longitude;
 mod read;
 mod request;
+mod standing;
 mod step;
 mod target;
 mod words;
 
-pub use align::{Standing, align};
 pub use analyse::{Analysis, Duplicates, Order, Repeat, analyse};
 pub use coordinate::{Axis, Coordinate, Values};
 pub use find::{Found, Positions, Selection};
@@ -25,5 +24,6 @@ pub use index::Index;
 pub use join::{Aligned, Join, align, concatenate};
 pub use read::{coordinate_nodes, is_coordinate, read_coordinate};
 pub use request::{Method, Request};
+pub use standing::{Standing, standing};
 pub use step::{Gap, Gaps, Step, Steps};
 pub use words::range_in_words;

@@ -201,7 +201,7 @@ impl LocalStore {
 
     /// Returns the size and stamp of a file, `None` if it is absent or a link that leads nowhere.
     pub fn stat(&self, key: &str) -> Result<Option<ObjectStat>> {
-        match rustix::fs::statat(&self.directory, key, rustix::fs::AtFlags::empty()) {
+        match rustix::fs::statat(&self.directory, key, AtFlags::empty()) {
             Ok(stat) => {
                 let parts = [stat.st_mtime, stat.st_mtime_nsec.cast_signed()].map(i64::to_le_bytes).concat();
                 let stamp = xxhash_rust::xxh3::xxh3_64_with_seed(&parts, stat.st_ino);

@@ -8,8 +8,10 @@ mod http;
 mod key;
 mod local;
 mod memory;
+mod parts;
 mod remote;
 mod upload;
+mod write_back;
 mod writer;
 mod zip;
 
