@@ -11,7 +11,7 @@ use zkit_core::plan::{ABSENT, Joined, Part, Pick};
 use crate::dimensions::{Cell, Dimensions, Place};
 use crate::selection::{POINT, Selected, Taken};
 use crate::sources::Source;
-use crate::variables::{Member, Variable, is_coordinate_of, node};
+use crate::variables::{Member, Variable, is_coordinate_of, shared};
 
 /// What one array is put together of.
 #[derive(Debug, Clone)]
@@ -85,8 +85,8 @@ impl Scene<'_> {
         let parts = mould.parts.iter().map(|(at, picks)| {
             let member = variable.members[*at];
             let (store, array) = match self.converted.get(&member) {
-                Some(array) => (self.sources.len(), array.clone()),
-                None => (member.source, node(self.sources, member).clone()),
+                Some(array) => (self.sources.len(), Arc::new(array.clone())),
+                None => (member.source, Arc::clone(shared(self.sources, member))),
             };
             Part { store, array, picks: picks.clone() }
         });

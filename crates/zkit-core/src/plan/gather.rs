@@ -38,8 +38,8 @@ pub enum Pick {
 pub struct Part {
     /// The store that it lies in, by its position among those of the run.
     pub store: usize,
-    /// The array.
-    pub array: ArrayNode,
+    /// The array: of many stores with the same metadata, mostly one in memory.
+    pub array: Arc<ArrayNode>,
     /// What is taken along each of its dimensions.
     pub picks: Vec<Pick>,
 }
