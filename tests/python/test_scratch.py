@@ -142,6 +142,8 @@ def test_two_runs_do_not_share_scratch_space_by_a_name_in_common(zkit, maps, tmp
     wait_for_objects(process, scratch, 2)
     process.send_signal(signal.SIGSTOP)
     outcome = zkit(*run[:2], other, *run[3:])
+    without = [*run[:2], tmp_path / "third" / copy.name, *run[3:], "--scratch-size", "0"]
+    assert zkit(*without).code == 0, "this one needs no scratch space"
     process.send_signal(signal.SIGCONT)
     assert outcome.code == 3 and "--scratch" in outcome.err and str(scratch) in outcome.err, outcome.err
     _, err = process.communicate(timeout=60)

@@ -72,8 +72,13 @@ pub(super) fn clear_left(plan: &CopyPlan, endpoints: &[Endpoint<'_>]) -> Result<
     for (store, endpoint) in endpoints.iter().enumerate() {
         let Some(scratch) = &endpoint.scratch else { continue };
         let spills = plan.arrays.iter().any(|array| array.store == store && array.spill.is_some());
-        if !spills || scratch.left == LeftPieces::Discard {
-            scratch.clear()?;
+        if spills && scratch.left == LeftPieces::Reuse {
+            continue;
+        }
+        match scratch.clear() {
+            // whoever needs no scratch space is not in the way of another run there
+            Err(error) if error.kind() == ErrorKind::Conflict && !spills => {}
+            cleared => cleared?,
         }
     }
     Ok(())
