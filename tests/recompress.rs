@@ -87,6 +87,25 @@ fn a_codec_that_fits_no_array_is_a_usage_error() {
 }
 
 #[test]
+fn arguments_that_have_no_effect_are_usage_errors() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let copy = folder.path().join("copy.zarr");
+    let nowhere = folder.path().join("nowhere");
+    let file = fixture("manifest.json");
+    for (options, words) in [
+        (vec!["--codec", "zstd:3", "--prefer", "size"], "--codec zstd:3"),
+        (vec!["--codec", "keep", "--prefer", "balanced"], "--prefer balanced"),
+        (vec!["--scratch", nowhere.to_str().expect("UTF-8")], "there is no such directory"),
+        (vec!["--scratch", file.to_str().expect("UTF-8")], "it is no directory"),
+    ] {
+        let answer = run(zkit().arg("recompress").arg(fixture("ostia_sst.zarr")).arg(&copy).args(&options));
+        assert_eq!(answer.code, 2, "{options:?}: {}", answer.stderr);
+        assert!(answer.stderr.contains(words), "{options:?}: {}", answer.stderr);
+        assert!(names_in(folder.path()).is_empty(), "{options:?}");
+    }
+}
+
+#[test]
 fn refuses_a_destination_inside_its_source() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let source = copy_to("lzma.zarr", folder.path());

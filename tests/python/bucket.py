@@ -57,6 +57,11 @@ class Bucket:
         pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=NAME, Prefix=prefix)
         return [item["Key"] for page in pages for item in page.get("Contents", [])]
 
+    def uploads(self, prefix=""):
+        """Keys of objects in parts that were begun and neither completed nor given up."""
+        found = self.client.list_multipart_uploads(Bucket=NAME).get("Uploads", [])
+        return [upload["Key"] for upload in found if upload["Key"].startswith(prefix)]
+
     def read(self, key):
         return self.client.get_object(Bucket=NAME, Key=key)["Body"].read()
 

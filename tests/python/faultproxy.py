@@ -37,6 +37,7 @@ class FaultProxy:
         self._hits, self._lock = {}, threading.Lock()
         self._arrived, self._arrival = [], threading.Condition()
         self.seen = []
+        self._in_hand = 0
         proxy = self
 
         class Handler(_Handler):
@@ -58,16 +59,30 @@ class FaultProxy:
         self.rules, self.requests, self._hits, self._arrived = list(rules), [], {}, []
         self.seen = []
 
-    def wait_for(self, pattern, seconds):
-        """Returns once a request whose path fits `pattern` has arrived, answered or not."""
+    def wait_for(self, pattern, seconds, times=1):
+        """Returns once requests whose path fits `pattern` have arrived so many times, answered or not."""
         with self._arrival:
-            fits = self._arrival.wait_for(lambda: any(re.search(pattern, path) for path in self._arrived), seconds)
+            fits = self._arrival.wait_for(
+                lambda: sum(bool(re.search(pattern, path)) for path in self._arrived) >= times, seconds
+            )
         assert fits, f"no request for {pattern} within {seconds} s"
+
+    def wait_until_idle(self, seconds):
+        """Returns once nothing is in hand: every request that arrived was answered, or its client is gone."""
+        with self._arrival:
+            idle = self._arrival.wait_for(lambda: self._in_hand == 0, seconds)
+        assert idle, f"a request is in hand after {seconds} s"
 
     def arrived(self, method, path):
         with self._arrival:
             self._arrived.append(path)
             self.seen.append((method, path))
+            self._in_hand += 1
+            self._arrival.notify_all()
+
+    def ended(self):
+        with self._arrival:
+            self._in_hand -= 1
             self._arrival.notify_all()
 
     @staticmethod
@@ -94,8 +109,20 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def handle_any(self):
         self.owner.arrived(self.command, self.path)
+        try:
+            self.pass_on()
+        except (BrokenPipeError, ConnectionResetError):
+            self.close_connection = True  # the client is gone
+        finally:
+            self.owner.ended()
+
+    def pass_on(self):
         rule = self.owner.rule_for(self.command, self.path)
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        length = int(self.headers.get("Content-Length") or 0)
+        body = self.rfile.read(length)
+        if len(body) < length:
+            self.close_connection = True  # no server takes a part of a body
+            return
         time.sleep(rule.get("delay", 0))
         if rule.get("drop"):
             self.owner.requests.append((self.command, self.path, None))

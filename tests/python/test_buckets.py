@@ -1,6 +1,7 @@
 """Copies into buckets: judged by other readers, killed at every step, refused to a second writer, never half there."""
 
 import json
+import random
 import signal
 import subprocess
 import time
@@ -16,6 +17,8 @@ from faultproxy import FaultProxy
 
 SLOW = ("--codec", "zstd:1", "--chunks", "time=2,lat=32,lon=32", "--jobs", "1")
 FEW = ("--codec", "zstd:1", "--chunks", "time=8,lat=32,lon=96", "--jobs", "1")
+SOME = ("--codec", "zstd:1", "--chunks", "time=8,lat=32,lon=32", "--jobs", "1")
+LARGE = ("--codec", "none", "--chunks", "time=2", "--jobs", "1", "--verify", "none")
 ROOTS = ("zarr.json", ".zgroup", ".zmetadata", ".zarray")
 
 
@@ -197,14 +200,51 @@ def test_shards_in_a_bucket(s3, objects, place, tmp_path, cube):
     assert len(objects.keys(place + "/t2m/c/")) == 4
 
 
-def test_large_objects_are_sent_in_parts(s3, proxy, objects, place, tmp_path):
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """69 MB that make one object with LARGE."""
     values = np.random.default_rng(2).integers(0, 1 << 30, (2, 1200, 7200)).astype("<i4")
-    source = layouts.cube_v2(tmp_path / "large.zarr", values, (1, 1200, 7200), fill=None)
-    outcome = s3("recompress", source, bucket.url(place), "--codec", "none", "--chunks", "time=2", "--jobs", "1")
+    return copies.Source(
+        layouts.cube_v2(tmp_path_factory.mktemp("large") / "large.zarr", values, (1, 1200, 7200), fill=None)
+    )
+
+
+def test_large_objects_are_sent_in_parts(s3, proxy, objects, place, tmp_path, large):
+    outcome = s3("recompress", large.path, bucket.url(place), *LARGE)
     assert outcome.code == 0, outcome.err
     assert any("partNumber=" in path for method, path, _ in proxy.requests if method == "PUT")
-    copy = objects.download(place, tmp_path / "copy.zarr")
-    assert oracle.digests(copy) == oracle.digests(source)
+    assert oracle.digests(objects.download(place, tmp_path / "copy.zarr")) == large.digests
+    assert objects.uploads(place) == [] and beside(objects, place) == []
+
+
+@pytest.mark.parametrize("part", ["partNumber=1", "partNumber=4", r"uploadId=[^&]*$"])
+@pytest.mark.parametrize("option", ["--resume", "--restart"])
+def test_what_a_killed_run_had_sent_in_parts_is_given_up(s3, zkit, proxy, objects, place, tmp_path, large, option, part):
+    method = "PUT" if "part" in part else "POST"
+    killed_at(zkit, proxy, part, "recompress", large.path, bucket.url(place), *LARGE, method=method)
+    if method == "PUT":
+        assert objects.uploads(place), "nothing was left to give up"
+    assert s3("recompress", large.path, bucket.url(place), *LARGE, option).code == 0
+    assert objects.uploads(place) == [] and beside(objects, place) == []
+    assert oracle.digests(objects.download(place, tmp_path / "copy.zarr")) == large.digests
+
+
+def test_an_interrupted_run_gives_up_what_it_sent_in_parts(s3, zkit, proxy, objects, place, large):
+    proxy.reset({"method": "PUT", "path": "partNumber=3", "delay": 30})
+    process = started(zkit, proxy, "recompress", large.path, bucket.url(place), *LARGE)
+    proxy.wait_for("partNumber=3", 40)
+    assert objects.uploads(place)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert objects.uploads(place) == []
+
+
+def test_a_part_that_is_refused_gives_up_the_others(s3, proxy, objects, place, large):
+    proxy.reset({"method": "PUT", "path": "partNumber=3", "status": 403})
+    outcome = s3("recompress", large.path, bucket.url(place), *LARGE)
+    assert outcome.code == 3 and "t2m" in outcome.err, outcome.err
+    assert objects.uploads(place) == []
 
 
 def test_memory_stays_within_the_budget_however_slow_the_bucket(s3, proxy, place, tmp_path):
@@ -225,6 +265,50 @@ def test_a_copy_that_is_killed_is_absent_until_another_run_finishes_it(
     assert not looks_complete(objects, place)
     resumed(s3, cube.path, place, *SLOW)
     assert contents(objects, place) == undisturbed and beside(objects, place) == []
+
+
+@pytest.fixture(scope="module")
+def seconds(zkit, proxy, objects, cube):
+    """What an undisturbed copy with SOME takes, and its objects."""
+    proxy.reset()
+    place = "out/timed/copy.zarr"
+    outcome = zkit("recompress", cube.path, bucket.url(place), *SOME, **bucket.environment(proxy.port))
+    assert outcome.code == 0, outcome.err
+    return outcome.seconds, contents(objects, place)
+
+
+@pytest.mark.parametrize("moment", range(30))
+def test_a_kill_at_any_moment_leaves_it_absent_or_complete(
+    s3, zkit, proxy, objects, place, cube, seconds, moment
+):
+    seconds, wanted = seconds
+    proxy.reset()
+    process = started(zkit, proxy, "recompress", cube.path, bucket.url(place), *SOME)
+    try:
+        process.wait(seconds * random.Random(moment).uniform(moment / 30, (moment + 1) / 30))
+    except subprocess.TimeoutExpired:
+        process.kill()
+    process.communicate()
+    proxy.wait_until_idle(10)
+    if looks_complete(objects, place):
+        assert contents(objects, place) == wanted
+    resumed(s3, cube.path, place, *SOME)
+    assert contents(objects, place) == wanted and beside(objects, place) == []
+
+
+def test_an_object_that_arrives_after_its_run_is_dead_and_cleared_is_not_in_the_way(
+    s3, zkit, proxy, objects, place, cube, few
+):
+    killed_at(zkit, proxy, "copy.zarr/t2m", "recompress", cube.path, bucket.url(place), *FEW, after=4)
+    assert objects.keys(place + "/t2m/") and not any("records" in key for key in beside(objects, place))
+    proxy.reset({"method": "POST", "path": "delete", "delay": 0.5})
+    process = started(zkit, proxy, "recompress", cube.path, bucket.url(place), *FEW, "--resume")
+    # the second removal is that of the journal: nothing is removed from the destination any more
+    proxy.wait_for("delete", 20, times=2)
+    objects.write(f"{place}/t2m/0.0.0", few["t2m/0.0.0"])
+    _, err = process.communicate(timeout=40)
+    assert process.returncode == 0, err
+    assert contents(objects, place) == few and beside(objects, place) == []
 
 
 def test_what_is_journalled_is_neither_thrown_away_nor_done_again(s3, zkit, proxy, objects, place, cube, undisturbed):

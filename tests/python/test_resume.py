@@ -20,6 +20,19 @@ import numpy as np
 import oracle
 import pytest
 from conftest import listing
+from runs import (
+    DAMAGE,
+    contents,
+    flip,
+    journal_of,
+    kill,
+    names,
+    partial_of,
+    poll,
+    resume,
+    started,
+    wait_for_objects,
+)
 
 SHAPE = (32, 128, 96)
 SLOW = ("--codec", "zstd:19", "--chunks", "time=8,lat=16,lon=32")
@@ -79,63 +92,10 @@ def unfinished(killed, tmp_path):
     return folder / "copy.zarr"
 
 
-def contents(store):
-    return {p.relative_to(store).as_posix(): p.read_bytes() for p in sorted(store.rglob("*")) if p.is_file()}
-
-
-def names(folder):
-    return sorted(p.name for p in folder.iterdir())
-
-
-def partial_of(copy):
-    return copy.with_name(copy.name + ".partial")
-
-
-def journal_of(copy):
-    return copy.with_name(copy.name + ".partial.journal")
-
-
-def started(zkit, *arguments):
-    return subprocess.Popen(
-        [os.fspath(a) for a in (zkit.path, *arguments)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=zkit.environment(),
-        preexec_fn=lambda: os.nice(5),  # so that this process sees in time how far it is
-    )
-
-
-def kill(process):
-    process.kill()
-    process.communicate()
-
-
-def poll(condition, seconds=30.0):
-    limit = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < limit, "waited in vain"
-        time.sleep(0.002)
-
-
-def wait_for_objects(process, partial, count):
-    """Waits until a running copy has written so many objects; it must not have ended by then."""
-    poll(lambda: process.poll() is not None or (partial.is_dir() and layouts.objects(partial) >= count))
-    assert process.poll() is None, f"ended too early: {process.communicate()}"
-
-
 def seconds_of(process):
     """CPU seconds of a running process, by its statistics in /proc."""
     fields = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
     return int(fields[11]) / os.sysconf("SC_CLK_TCK")
-
-
-def resume(zkit, source, copy, *options):
-    """The report of a run that goes on and must finish, with nothing left beside the copy."""
-    report = zkit.json("recompress", source, copy, "--resume", *options)
-    assert report["complete"] and report["remaining_units"] == 0
-    assert names(copy.parent) == [copy.name]
-    return report
 
 
 def refused(zkit, folder, *arguments, words=(), codes=(2, 3)):
@@ -229,50 +189,6 @@ def test_what_changes_no_byte_may_change_between_runs(zkit, slow, undisturbed, u
     assert contents(unfinished) == undisturbed[0]
 
 
-SPILL = ("--codec", "zstd:19", "--chunks", "time=-1,lat=8,lon=8", "--memory", "1MiB", "--jobs", "2")
-
-
-@pytest.fixture(scope="module")
-def maps(tmp_path_factory):
-    """2 MB of maps in Fortran order, which no 1 MiB of memory turns into time series at once."""
-    values = np.random.default_rng(4).integers(0, 400, (96, 64, 80)).astype("<f4")
-    store = tmp_path_factory.mktemp("maps") / "maps.zarr"
-    return copies.Source(layouts.cube_v2(store, values, (1, 64, 80), fill=None, order="F"))
-
-
-@pytest.mark.parametrize("option", ["--resume", "--restart"])
-@pytest.mark.parametrize(("stage", "objects"), [("scratch", 1), ("partial", 8), ("partial", 30)])
-def test_a_kill_of_a_rechunk_through_scratch_space_loses_nothing(zkit, maps, tmp_path, stage, objects, option):
-    copy, scratch = tmp_path / "work" / "copy.zarr", tmp_path / "scratch"
-    scratch.mkdir()
-    run = ["recompress", maps.path, copy, *SPILL, "--scratch", scratch]
-    process = started(zkit, *run)
-    watched = scratch if stage == "scratch" else partial_of(copy)
-    wait_for_objects(process, watched, objects)
-    kill(process)
-    assert not copy.exists()
-    report = zkit.json(*run, option, "--verify", "full")
-    assert {array["path"]: array["strategy"] for array in report["arrays"]}["/t2m"] == "rechunk-spill"
-    assert names(copy.parent) == ["copy.zarr"] and names(scratch) == [], "something is left behind"
-    assert oracle.digests(copy) == maps.digests
-
-
-@pytest.mark.parametrize("times", [1, 2])
-def test_a_signal_in_a_rechunk_through_scratch_space_leaves_a_state_to_resume(zkit, maps, tmp_path, times):
-    copy, scratch = tmp_path / "work" / "copy.zarr", tmp_path / "scratch"
-    scratch.mkdir()
-    run = ["recompress", maps.path, copy, *SPILL, "--scratch", scratch]
-    process = started(zkit, *run)
-    wait_for_objects(process, partial_of(copy), 8)
-    for _ in range(times):
-        process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=30)
-    assert process.returncode == 130, err
-    resume(zkit, maps.path, copy, *run[3:])
-    assert names(scratch) == []
-    assert oracle.digests(copy) == maps.digests
-
-
 # ---- what is left behind ----------------------------------------------------------------------------------------
 
 
@@ -364,21 +280,6 @@ def test_a_source_that_changed_is_refused_by_name(zkit, own_source, change):
 
 
 # ---- damage between runs ----------------------------------------------------------------------------------------
-
-
-def flip(file):
-    data = bytearray(file.read_bytes())
-    data[len(data) // 2] ^= 1
-    file.write_bytes(data)
-
-
-DAMAGE = {
-    "flipped": flip,
-    "truncated": lambda file: os.truncate(file, file.stat().st_size // 2),
-    "emptied": lambda file: os.truncate(file, 0),
-    "longer": lambda file: file.write_bytes(file.read_bytes() + b"\0"),
-    "gone": lambda file: file.unlink(),
-}
 
 
 @pytest.mark.parametrize("damage", DAMAGE)

@@ -64,8 +64,9 @@ pub(crate) struct Route {
 impl RecompressArgs {
     /// Returns the stores and where their copies go.
     ///
-    /// Fails with kind `Usage` where names collide or none is given.
+    /// Fails with kind `Usage` where names collide or none is given, and where other arguments make no sense.
     pub(crate) fn routes(&self) -> Result<Vec<Route>, Error> {
+        self.write.check()?;
         let Some(into) = &self.into else { return self.one_route().map(|route| vec![route]) };
         if into.local_path().is_some_and(|into| into.exists() && !into.is_dir()) {
             let message = format!("could not copy into {into}: it is no directory");

@@ -130,7 +130,7 @@ fn choose_for(
         arrays.push((source, chunk_shape));
     }
     let jobs = args.resources.jobs().get().min(SAMPLE_JOBS);
-    let choice = engine::choose_together(&arrays, args.write.prefer.into(), jobs, shell.cancel())?;
+    let choice = engine::choose_together(&arrays, args.write.prefer(), jobs, shell.cancel())?;
     Ok((choice.codec, choice.why))
 }
 

@@ -284,6 +284,8 @@ pub(crate) enum AllowArg {
     Units,
     Attributes,
     Coordinates,
+    /// Arrays without any chunk: fill values are taken.
+    Stubs,
 }
 
 #[cfg(test)]

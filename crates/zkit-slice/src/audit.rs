@@ -1,5 +1,6 @@
 //! A slice is judged by the rules of `zkit audit` before it is published.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
 use zkit_cli::Shell;
@@ -7,6 +8,7 @@ use zkit_core::engine::{Closeness, Resources, Sample, survey_store};
 use zkit_core::error::{Error, ErrorKind, Result};
 use zkit_core::event::Event;
 use zkit_core::hierarchy::{ArrayNode, Hierarchy};
+use zkit_core::plan::{ABSENT, Pick, WantedGather, WantedSlice};
 use zkit_report::{Finding, Severity};
 use zkit_rules::look::{self, Look};
 use zkit_rules::observe::StoreObservation;
@@ -21,14 +23,89 @@ const SEED: u64 = 0;
 /// Findings that are said one by one.
 const SAID_MOST: usize = 20;
 
+/// Rules that say what a list in an order of its own looks like: the user wrote it so.
+const OF_ORDER: [&str; 3] = ["coordinate-not-monotonic", "coordinate-gap", "duplicate-ids"];
+/// Rules that say what an outer join looks like, which fills up what a source does not have.
+const OF_HOLES: [&str; 4] = ["nan-slab", "nan-fraction", "missing-slab", "absent-chunks"];
+
+/// Rules that say what the sources hold as well, and `zkit audit` says of them: they are told, and keep nothing back.
+const OF_SOURCES: [&str; 10] = [
+    "nan-slab",
+    "nan-fraction",
+    "missing-slab",
+    "all-fill",
+    "infinite",
+    "out-of-range",
+    "undeclared-missing-value",
+    "fill-value-confusion",
+    "coordinate-not-monotonic",
+    "coordinate-gap",
+];
+
+/// What of a slice is as it was asked for, whatever rules say of it.
+#[derive(Debug, Default)]
+pub(crate) struct Meant {
+    /// The dimensions along which sources were put together: a step of NaN is a source that holds no data.
+    joined: BTreeSet<String>,
+    /// Coordinates of which values were taken in an order of their own, or more than once.
+    orders: BTreeSet<String>,
+    /// Arrays of which some elements are in no source.
+    holes: BTreeSet<String>,
+}
+
+impl Meant {
+    /// Returns what was asked for.
+    pub(crate) fn of(slice: &WantedSlice) -> Self {
+        let paths = |is: fn(&Pick) -> bool| -> BTreeSet<String> {
+            let any = |array: &&WantedGather| array.parts.iter().flat_map(|part| &part.picks).any(is);
+            slice.arrays.iter().filter(any).map(|array| array.path.clone()).collect()
+        };
+        let joined = |array: &WantedGather| Some(array.dimension_names[array.joined.as_ref()?.axis].clone());
+        Self {
+            joined: slice.arrays.iter().filter_map(joined).collect(),
+            orders: paths(|pick| match pick {
+                Pick::At(_) => false,
+                Pick::Along { indices, .. } => !indices.windows(2).all(|pair| pair[0] < pair[1]),
+            }),
+            holes: paths(|pick| match pick {
+                Pick::At(index) => *index == ABSENT,
+                Pick::Along { indices, .. } => indices.contains(&ABSENT),
+            }),
+        }
+    }
+
+    /// Returns whether a finding keeps a slice from being published.
+    fn forbids(&self, finding: &Finding) -> bool {
+        let of_joined = || {
+            let dimension = finding.evidence.get("dimension").and_then(|value| value.as_str());
+            dimension.is_some_and(|dimension| self.joined.contains(dimension))
+        };
+        finding.severity == Severity::Error && (!OF_SOURCES.contains(&finding.rule) || of_joined())
+    }
+
+    fn covers(&self, finding: &Finding) -> bool {
+        let Some(array) = &finding.array else { return false };
+        OF_ORDER.contains(&finding.rule) && self.orders.contains(array)
+            || OF_HOLES.contains(&finding.rule) && self.holes.contains(array)
+    }
+}
+
 /// Judges a store that is complete and not published yet.
 ///
-/// Errors: `Corrupt`, naming the first finding, if there is one of an error (or as `fail_on` says); others are said.
-pub(crate) fn audit(copy: &Hierarchy, fail_on: FailOnArg, resources: Resources, shell: &Shell) -> Result<()> {
+/// Errors: `Corrupt`, naming the first finding, if there is one of an error (or as `fail_on` says); others are said. What
+/// was asked for is no finding.
+pub(crate) fn audit(
+    copy: &Hierarchy,
+    meant: &Meant,
+    fail_on: FailOnArg,
+    resources: Resources,
+    shell: &Shell,
+) -> Result<()> {
     shell.observer().event(Event::Phase("auditing"));
-    let findings = findings(copy, resources, shell)?;
+    let mut findings = findings(copy, resources, shell)?;
+    findings.retain(|finding| !meant.covers(finding));
     let refused = |finding: &&Finding| match fail_on {
-        FailOnArg::Error => finding.severity == Severity::Error,
+        FailOnArg::Error => meant.forbids(finding),
         FailOnArg::Warning => finding.severity != Severity::Info,
         FailOnArg::Never => false,
     };
@@ -69,4 +146,32 @@ fn findings(copy: &Hierarchy, resources: Resources, shell: &Shell) -> Result<Vec
     let mut findings = check_store(&observed);
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     Ok(findings)
+}
+
+#[cfg(test)]
+mod tests {
+    use zkit_core::metadata::{ChecksumChoice, Target, TargetCodec};
+
+    use super::*;
+    use crate::testing::{TestStore, slice};
+
+    fn meant(stores: &[&TestStore], line: &str) -> Meant {
+        let target =
+            Target { format: None, codec: TargetCodec::Keep, checksum: ChecksumChoice::None, layout: None };
+        let one = slice(stores, line).unwrap().slices.remove(0);
+        Meant::of(&one.wanted(|_| Ok(target.clone())).unwrap().0)
+    }
+
+    #[test]
+    fn what_was_asked_for_is_known_by_its_picks() {
+        let store = |ids: &[i64], name: &str| {
+            TestStore::new().ints("id", &["id"], &[2], ids).floats(name, &["id"], &[2], &[1.0, 2.0])
+        };
+        let (one, other) = (store(&[1, 2], "t"), store(&[2, 3], "u"));
+        let listed = meant(&[&one], "{0} --sel id=2,1");
+        assert!(listed.orders.contains("/id") && listed.holes.is_empty());
+        assert!(meant(&[&one], "{0} --sel id=1,2").orders.is_empty());
+        let filled = meant(&[&one, &other], "{0} --merge-with {1} --join outer");
+        assert!(filled.holes.contains("/t") && filled.holes.contains("/u") && !filled.holes.contains("/id"));
+    }
 }

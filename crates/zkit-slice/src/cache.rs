@@ -1,5 +1,6 @@
 //! Slices in a cache: served again as long as nothing changed that they rest on, else built anew.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -11,6 +12,7 @@ use zkit_cli::cached::{
     Verdict,
 };
 use zkit_cli::targets;
+use zkit_cli::writing::{Earlier, WriteArgs};
 use zkit_core::error::{Error, ErrorKind, Result};
 use zkit_core::event::Event;
 use zkit_core::hierarchy::Hierarchy;
@@ -39,6 +41,9 @@ pub(crate) struct Building {
     places: Places,
     /// Why an entry that is there is not served.
     why: Option<String>,
+    /// Whether it goes on with what a run that died has left, or removes that.
+    resumed: Cell<bool>,
+    discards: Cell<bool>,
     /// Held until the entry is complete; none in a dry run.
     _lock: Option<EntryLock>,
 }
@@ -79,6 +84,8 @@ pub(crate) fn look(args: &SliceArgs, shell: &Shell, started: Instant) -> anyhow:
             request: request.clone(),
             places: places.clone(),
             why,
+            resumed: Cell::new(false),
+            discards: Cell::new(false),
             _lock: lock,
         }))
     };
@@ -120,15 +127,38 @@ pub(crate) fn look(args: &SliceArgs, shell: &Shell, started: Instant) -> anyhow:
 }
 
 impl Building {
-    /// Returns how the sources are opened: what is read of them is remembered.
-    pub(crate) fn store_options(&self, options: StoreOptions) -> StoreOptions {
-        StoreOptions { reads: Reads::Kept, ..options }
+    /// Returns what is gone on with, of what a run that died has left; what is of another job is removed as the store is begun.
+    pub(crate) fn earlier(&self, found: anyhow::Result<Earlier>) -> anyhow::Result<Earlier> {
+        let kind = |error: &anyhow::Error| {
+            error.chain().find_map(|cause| cause.downcast_ref::<Error>()).map(Error::kind)
+        };
+        match found {
+            Ok(Earlier::Unfinished(partial)) => {
+                self.resumed.set(true);
+                Ok(Earlier::Unfinished(partial))
+            }
+            Ok(_) => Ok(Earlier::Nothing),
+            // nobody else builds it: the lock is held
+            Err(error)
+                if matches!(
+                    kind(&error),
+                    Some(ErrorKind::Conflict | ErrorKind::Corrupt | ErrorKind::Unsupported)
+                ) =>
+            {
+                self.discards.set(true);
+                Ok(Earlier::Nothing)
+            }
+            Err(error) => Err(error),
+        }
     }
 
-    /// Returns whether a run that died left something of another job, which is of no use.
-    pub(crate) fn is_of_another_job(error: &anyhow::Error) -> bool {
-        let kind = error.chain().find_map(|cause| cause.downcast_ref::<Error>()).map(Error::kind);
-        matches!(kind, Some(ErrorKind::Conflict | ErrorKind::Corrupt | ErrorKind::Unsupported))
+    /// Returns how the store is written, after [`Self::earlier`].
+    pub(crate) fn write_args(&self) -> WriteArgs {
+        let mut write = self.args.write.clone();
+        if self.discards.get() {
+            (write.resume, write.restart) = (false, true);
+        }
+        write
     }
 
     /// Writes down what a complete store that is not published yet rests on and consists of.
@@ -139,15 +169,15 @@ impl Building {
         sources: &[Source],
         slices: Vec<serde_json::Value>,
         copy: &Hierarchy,
-        resumed: bool,
         shell: &Shell,
     ) -> Result<()> {
         let mut known = Vec::with_capacity(sources.len());
         let mut stores: Vec<(&StoreUrl, &Store)> = Vec::with_capacity(sources.len());
         for source in sources {
             let store = source.store()?;
-            // chunks that an earlier run took from a remote store were not seen by this one
-            let objects_known = !(resumed && store.is_remote());
+            // chunks that an earlier run took were not seen by this one, unless its journal tells how they were
+            let told = !store.is_remote() && self.args.write.source_check.takes_objects(&source.place);
+            let objects_known = told || !self.resumed.get();
             known.push(SourceObjects::of(&source.place, store, objects_known)?);
             stores.push((&source.place, store));
         }
@@ -168,7 +198,7 @@ impl Building {
     }
 
     /// Returns what is said of the cache: for programs, and for people.
-    pub(crate) fn told(&self) -> (CacheFields, Vec<(String, String)>) {
+    pub(crate) fn told(&self) -> (CacheFields, (String, String)) {
         let cache = if self.why.is_some() { "rebuilt" } else { "built" };
         let fact = self.why.as_ref().map_or_else(|| cache.to_owned(), |why| format!("{cache}: {why}"));
         let fields = CacheFields {
@@ -176,8 +206,14 @@ impl Building {
             cache_why: self.why.clone(),
             store: self.places.store.display().to_string(),
         };
-        (fields, vec![("cache".to_owned(), fact)])
+        (fields, ("cache".to_owned(), fact))
     }
+}
+
+/// Returns how the sources are opened: what is read of them for a cache is remembered.
+pub(crate) fn store_options(args: &SliceArgs, cached: Option<&Building>, shell: &Shell) -> StoreOptions {
+    let reads = if cached.is_some() { Reads::Kept } else { Reads::Forgotten };
+    StoreOptions { reads, ..args.access.store_options(shell) }
 }
 
 /// Returns the stores that the paths lead to now, in order.

@@ -106,7 +106,7 @@ fn bounded<'a>(source: &'a Source, bounds: &ArrayNode) -> Option<&'a ArrayNode> 
                 array.metadata.attributes.get(key).and_then(Json::as_str).is_some_and(|text| text == name)
             })
     };
-    source.hierarchy.arrays.iter().find(names_it)
+    source.arrays.iter().map(|array| &**array).find(names_it)
 }
 
 /// Returns the bounds of times that are converted, which have no units of their own: they are converted likewise.

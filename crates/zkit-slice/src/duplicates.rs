@@ -156,17 +156,17 @@ pub(crate) fn refused(sources: &[Source], key: &AxisKey, duplicates: &[Duplicate
     for duplicate in duplicates.iter().take(NAMED_MOST) {
         let stores: Vec<&str> = duplicate.cells.iter().map(|cell| sources[cell.source].url()).collect();
         lines.push(format!(
-            "\n  {} in {}: {}",
+            "{} in {} ({})",
             duplicate.value,
             stores.join(", "),
             agreement_in_words(&duplicate.agreement)
         ));
     }
     if duplicates.len() > NAMED_MOST {
-        lines.push(format!("\n  and {} more", duplicates.len() - NAMED_MOST));
+        lines.push(format!("and {} more", duplicates.len() - NAMED_MOST));
     }
     let count = format::counted(duplicates.len() as u64, "value", "values");
-    let message = format!("{count} of {key} stand in more than one place:{}", lines.concat());
+    let message = format!("{count} of {key} stand in more than one place: {}", lines.join("; "));
     Error::new(ErrorKind::Mismatch, message)
         .with_hint("pass --duplicates first or --duplicates last to take one of each")
 }

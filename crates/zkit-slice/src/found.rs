@@ -18,7 +18,7 @@ const DUPLICATES_MOST: usize = 1_000;
 const SHOWN_MOST: usize = 12;
 
 /// What was asked for and found, of one slice.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Found {
     sources: Vec<(usize, String)>,
     answers: Vec<Answer>,
@@ -27,7 +27,7 @@ pub(crate) struct Found {
 }
 
 /// Where the values of a joined dimension come from.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct JoinedFacts {
     dimension: String,
     count: usize,

@@ -23,6 +23,7 @@ mod scene;
 mod schema;
 mod selection;
 mod sources;
+mod stubs;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! The run: a slice is planned, written, proven, audited and published by the driver of all that writes.
 
-use std::cell::Cell;
 use std::time::Instant;
 
 use serde::Serialize;
@@ -11,20 +10,21 @@ use zkit_cli::{Command, Exit, Shell};
 use zkit_core::engine::{self, Header, JournalArray, OnCorrupt, Resources, Touched};
 use zkit_core::error::{Error, ErrorKind, Result};
 use zkit_core::event::Event;
-use zkit_core::hierarchy::Hierarchy;
 use zkit_core::location::StoreUrl;
 use zkit_core::metadata::TargetCodec;
 use zkit_core::plan::{self, CopyPlan, SourceKind, WantedSlice, Wish};
-use zkit_core::publish::{self, Consolidate};
+use zkit_core::publish::{self, Consolidate, PartialStore};
 use zkit_core::store::Store;
 
 use crate::args::SliceArgs;
+use crate::audit::{self, Meant};
 use crate::cache::{self, Building, CacheFields, Looked};
 use crate::coordinates::Means;
 use crate::found::Found;
 use crate::layout::Layouts;
 use crate::scene::{self, Prepared};
 use crate::sources::Source;
+use crate::stubs;
 
 /// The command.
 #[derive(Debug)]
@@ -48,6 +48,7 @@ impl Command for Slice {
         };
         let cached = cached.as_deref();
         let args = cached.map_or(args, |cached| &cached.args);
+        args.write.check()?;
         let layouts = Layouts::new(&args.write, &args.layout)?;
         shell.observer().event(Event::Phase("planning"));
         let resources = Resources {
@@ -56,14 +57,10 @@ impl Command for Slice {
         };
         let pool = engine::pool(resources.jobs)?;
         let means = Means { pool: &pool, resources, observer: shell.observer(), cancel: shell.cancel() };
-        let options = args.access.store_options(shell);
-        let options = match cached {
-            Some(cached) => cached.store_options(options),
-            None => options,
-        };
-        let prepared = scene::prepare(args, &options, means)?;
-        let slices = Slices { cached, ..Slices::new(args, &layouts, prepared)? };
-        slices.run(resources, started, shell)
+        let Prepared { sources, literals, slices } =
+            scene::prepare(args, &cache::store_options(args, cached, shell), means)?;
+        let slices = Slices { cached, ..Slices::new(args, &layouts, (&sources, &literals), slices)? };
+        slices.run(resources, started, Vec::new(), shell)
     }
 }
 
@@ -71,11 +68,19 @@ impl Command for Slice {
 struct Slices<'a> {
     args: &'a SliceArgs,
     cached: Option<&'a Building>,
-    sources: Vec<Source>,
-    literals: Store,
+    sources: &'a [Source],
+    literals: &'a Store,
     destinations: Vec<StoreUrl>,
     wanted: Vec<WantedSlice>,
     found: Vec<Found>,
+}
+
+/// What earlier runs left of the slices.
+enum Resumed {
+    /// Of each its beginnings, if there are any.
+    Left(Vec<Option<PartialStore>>),
+    /// These are published.
+    Published(Vec<usize>),
 }
 
 /// What `zkit slice` alone says, for programs.
@@ -89,57 +94,56 @@ struct SliceFields {
 }
 
 impl<'a> Slices<'a> {
-    fn new(args: &'a SliceArgs, layouts: &Layouts<'_>, prepared: Prepared) -> Result<Self> {
-        let Prepared { sources, literals, slices } = prepared;
+    fn new(
+        args: &'a SliceArgs,
+        layouts: &Layouts<'_>,
+        (sources, literals): (&'a [Source], &'a Store),
+        slices: Vec<scene::Slice>,
+    ) -> Result<Self> {
         layouts.check(slices.iter().flat_map(|slice| &slice.arrays))?;
         let (mut wanted, mut found, mut destinations) = (Vec::new(), Vec::new(), Vec::new());
         for slice in slices {
-            destinations.push(destination(args, slice.name.as_deref())?);
+            let destination = destination(args, slice.name.as_deref())?;
+            for source in sources {
+                publish::check_apart(&source.place, &destination)?;
+            }
+            destinations.push(destination);
             let format = layouts.format(slice.format);
             let (one, said) = slice.wanted(|array| layouts.target_of(array, format))?;
             wanted.push(WantedSlice { format, ..one });
             found.push(said);
         }
-        for (source, destination) in sources
-            .iter()
-            .flat_map(|source| destinations.iter().map(move |destination| (source, destination)))
-        {
-            publish::check_apart(&source.place, destination)?;
-        }
         Ok(Self { args, cached: None, sources, literals, destinations, wanted, found })
     }
 
-    fn run(&self, resources: Resources, started: Instant, shell: &Shell) -> anyhow::Result<Exit> {
+    /// Plans, writes, proves, audits and publishes; `already_done` are slices of the same run that an earlier one
+    /// published.
+    fn run(
+        self,
+        resources: Resources,
+        started: Instant,
+        already_done: Vec<String>,
+        shell: &Shell,
+    ) -> anyhow::Result<Exit> {
         let stores = self.stores()?;
         let destinations: Vec<&StoreUrl> = self.destinations.iter().collect();
         let options = self.args.access.store_options(shell);
         let reach = Reach::open(&destinations, options, resources.memory_bytes, shell)?;
         let mut plan = self.plan(&stores, &destinations, &reach, resources)?;
         let touched = engine::touched(&plan, &stores, resources.jobs, shell.cancel())?;
-        self.check_stubs(&plan, &touched)?;
+        stubs::check(self.sources, &plan, &touched, &self.args.combination.allow, shell)?;
         plan.count_stored(&touched.iter().map(Touched::bytes).collect::<Vec<_>>());
         let names: Vec<String> = self.sources.iter().map(|source| source.url().to_owned()).collect();
-        let jobs: Vec<Job<'_>> = self
-            .destinations
-            .iter()
-            .map(|destination| Job {
-                destination,
-                sources: &names,
-                source: stores[0],
-                parts: &stores,
-                consolidate: self.args.write.consolidate.or(Consolidate::Yes),
-            })
-            .collect();
-        let destination = self.args.to.as_ref().map(ToString::to_string).unwrap_or_default();
-        let resumed = Cell::new(false);
-        let audit = |_: usize, copy: &Hierarchy| {
-            self.check_unchanged(&plan, &stores, &touched, resources, shell)?;
-            crate::audit::audit(copy, self.args.fail_on, resources, shell)?;
-            self.cached.map_or(Ok(()), |cached| {
-                cached.seal(&self.sources, self.as_values(), copy, resumed.get(), shell)
-            })
+        let consolidate = self.args.write.consolidate.or(Consolidate::Yes);
+        let job = |&destination| Job {
+            destination,
+            sources: &names,
+            source: stores[0],
+            parts: &stores,
+            consolidate,
         };
-        let mut write = self.args.write.clone();
+        let jobs: Vec<Job<'_>> = destinations.iter().map(job).collect();
+        let destination = self.args.to.as_ref().map(ToString::to_string).unwrap_or_default();
         let run = Run {
             args: &self.args.write,
             jobs: &jobs,
@@ -147,65 +151,94 @@ impl<'a> Slices<'a> {
             plan: &plan,
             resources,
             on_corrupt: OnCorrupt::Fail,
-            audit: &audit,
+            audit: &|store, copy| {
+                self.check_unchanged(&plan, &stores, &touched, resources, shell)?;
+                let meant = Meant::of(&self.wanted[store]);
+                audit::audit(copy, &meant, self.args.fail_on, resources, shell)?;
+                self.cached.map_or(Ok(()), |cached| cached.seal(self.sources, self.as_values(), copy, shell))
+            },
             shell,
         };
-        let own = self.own();
         if self.args.write.dry_run {
             let costs = run.costs(&reach)?;
-            writing::emit_plan(&run, &costs, &own)?;
+            writing::emit_plan(&run, &costs, &self.own())?;
             return Ok(Exit::Done);
         }
         let header = |store: usize| self.header(store, &plan, &touched);
-        let (mut partials, mut already_done) = (Vec::new(), Vec::new());
-        for (store, job) in jobs.iter().enumerate() {
-            let one = Run { jobs: std::slice::from_ref(job), ..run };
-            // what is in a cache and was not served is not sound, whatever it looks like
-            let may_be_published = jobs.len() == 1 && self.cached.is_none();
+        let partials = match self.resume(&run, &reach, &header)? {
+            Resumed::Left(partials) => partials,
+            Resumed::Published(published) => {
+                let done = published.iter().map(|&store| self.destinations[store].to_string());
+                let already_done: Vec<String> = already_done.into_iter().chain(done).collect();
+                if published.len() == jobs.len() {
+                    writing::emit_already_done(shell, &destination, &already_done)?;
+                    return Ok(Exit::Done);
+                }
+                return self.without(&published).run(resources, started, already_done, shell);
+            }
+        };
+        let write = self.cached.map(Building::write_args);
+        let run = Run { args: write.as_ref().unwrap_or(run.args), ..run };
+        let partials = run.begin(partials, &reach, &header)?;
+        let plan_time = started.elapsed();
+        let written = run.write(partials)?;
+        self.cached.map_or(Ok(()), Building::finish)?;
+        let done = Done { plan_time, total_time: started.elapsed(), written, already_done };
+        writing::emit_done(&run, &done, &self.own())?;
+        Ok(Exit::Done)
+    }
+
+    /// Looks for what an earlier run left of each slice.
+    fn resume(
+        &self,
+        run: &Run<'_>,
+        reach: &Reach<'_>,
+        header: &dyn Fn(usize) -> Header,
+    ) -> anyhow::Result<Resumed> {
+        let (mut partials, mut published) = (Vec::new(), Vec::new());
+        for (store, job) in run.jobs.iter().enumerate() {
             let earlier = writing::resume(
                 &self.args.write,
                 &reach.destination(job.destination),
                 &|| header(store),
-                &|| if may_be_published { one.is_published(&reach, &DEFAULT_CODEC) } else { Ok(false) },
+                // what is in a cache and was not served is not sound, whatever it looks like
+                &|| Ok(self.cached.is_none() && run.is_published(reach, &DEFAULT_CODEC)?),
             );
-            let earlier = match (earlier, self.cached) {
-                (Err(error), Some(_)) if Building::is_of_another_job(&error) => {
-                    (write.resume, write.restart) = (false, true);
-                    Earlier::Nothing
-                }
-                (Ok(Earlier::Published), Some(_)) => Earlier::Nothing,
-                (earlier, _) => earlier?,
+            let earlier = match self.cached {
+                Some(cached) => cached.earlier(earlier)?,
+                None => earlier?,
             };
-            partials.push(match earlier {
-                Earlier::Unfinished(partial) => Some(*partial),
-                Earlier::Nothing => None,
-                Earlier::Published => {
-                    already_done.push(job.destination.to_string());
-                    None
-                }
-            });
+            match earlier {
+                Earlier::Unfinished(partial) => partials.push(Some(*partial)),
+                Earlier::Nothing => partials.push(None),
+                Earlier::Published => published.push(store),
+            }
         }
-        if already_done.len() == jobs.len() {
-            writing::emit_already_done(shell, &destination, &already_done)?;
-            return Ok(Exit::Done);
+        // the run of those that are left takes the locks of the others again
+        Ok(if published.is_empty() { Resumed::Left(partials) } else { Resumed::Published(published) })
+    }
+
+    /// Returns all but some slices.
+    fn without(&self, published: &[usize]) -> Self {
+        let left = |at: &usize| !published.contains(at);
+        Self {
+            args: self.args,
+            cached: self.cached,
+            sources: self.sources,
+            literals: self.literals,
+            destinations: (0..self.wanted.len())
+                .filter(left)
+                .map(|at| self.destinations[at].clone())
+                .collect(),
+            wanted: (0..self.wanted.len()).filter(left).map(|at| self.wanted[at].clone()).collect(),
+            found: (0..self.wanted.len()).filter(left).map(|at| self.found[at].clone()).collect(),
         }
-        resumed.set(partials.iter().any(Option::is_some));
-        let run = Run { args: &write, ..run };
-        let partials = run.begin(partials, &reach, &header)?;
-        let plan_time = started.elapsed();
-        let written = run.write(partials)?;
-        if let Some(cached) = self.cached {
-            cached.finish()?;
-        }
-        let done = Done { plan_time, total_time: started.elapsed(), written, already_done };
-        writing::emit_done(&run, &done, &own)?;
-        Ok(Exit::Done)
     }
 
     /// Returns the stores that parts name: the sources, and that of arrays which no source holds.
     fn stores(&self) -> Result<Vec<&Store>> {
         let sources = self.sources.iter().map(Source::store);
-        sources.chain([Ok(&self.literals)]).collect()
+        sources.chain([Ok(self.literals)]).collect()
     }
 
     fn plan(
@@ -225,40 +258,6 @@ impl<'a> Slices<'a> {
             source: if remote { SourceKind::Remote } else { SourceKind::Local },
         };
         plan::plan_slice(self.wanted.clone(), &wish)
-    }
-
-    /// Refuses sources of which nothing is stored: a copy of them would hold fill values that look like data.
-    fn check_stubs(&self, plan: &CopyPlan, touched: &[Touched]) -> Result<()> {
-        let mut stored: Vec<(u64, u64)> = vec![(0, 0); self.sources.len()];
-        for (array, touched) in plan.arrays.iter().zip(touched) {
-            let parts = array.gather.iter().flat_map(|gather| &gather.parts).zip(&touched.parts);
-            // coordinates may be there where the data is not
-            for (part, seen) in parts.filter(|(part, _)| part.array.metadata.shape().len() > 1) {
-                if let Some((chunks, there)) = stored.get_mut(part.store) {
-                    (*chunks, *there) = (*chunks + seen.chunks, *there + seen.stored);
-                }
-            }
-        }
-        let stubs: Vec<&str> = self
-            .sources
-            .iter()
-            .zip(stored)
-            .filter(|(source, (chunks, there))| {
-                *chunks > 0 && *there == 0 && source.store().is_ok_and(|store| !store.is_remote())
-            })
-            .map(|(source, _)| source.url())
-            .collect();
-        match stubs.as_slice() {
-            [] => Ok(()),
-            [first, rest @ ..] => {
-                let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
-                let message = format!(
-                    "{first}{more} hold metadata alone: of what the slice needs not one chunk is stored, and it would be made of fill values"
-                );
-                Err(Error::new(ErrorKind::Unreadable, message)
-                    .with_hint("run `zkit audit` on it; copy the store again, or leave it out"))
-            }
-        }
     }
 
     /// Refuses to publish what was read while a source changed.
@@ -316,13 +315,13 @@ impl<'a> Slices<'a> {
     }
 
     fn own(&self) -> Own<'static, SliceFields> {
-        let (cache, cache_facts) = self.cached.map(Building::told).unzip();
+        let (cache, of_cache) = self.cached.map(Building::told).unzip();
         let fields = SliceFields { slices: self.as_values(), cache };
         let (mut facts, tables) = match self.found.as_slice() {
             [one] => one.told(),
             many => (vec![("slices".to_owned(), zkit_report::format::count(many.len() as u64))], Vec::new()),
         };
-        facts.splice(0..0, cache_facts.into_iter().flatten());
+        facts.splice(0..0, of_cache);
         Own { codec_reasons: &[], fields, facts, tables }
     }
 

@@ -1,6 +1,7 @@
 //! From arguments to slices: what is gathered from where, and what is said of it. Nothing is written here.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use zkit_core::error::{Error, ErrorKind, Result};
 use zkit_core::hierarchy::{ArrayNode, GroupNode};
@@ -70,7 +71,7 @@ impl Slice {
     ) -> Result<(WantedSlice, Found)> {
         let arrays = self.arrays.into_iter().map(|array| {
             let target = target_of(&array)?;
-            let Gathered { shape, dimension_names, parts, joined, .. } = array.gathered;
+            let Gathered { shape, dimension_names, parts, joined, absent, .. } = array.gathered;
             Ok(WantedGather {
                 path: array.path,
                 shape,
@@ -78,7 +79,7 @@ impl Slice {
                 attributes: array.attributes,
                 parts,
                 joined,
-                absent: None,
+                absent,
                 stored_bytes: 0,
                 target,
             })
@@ -310,8 +311,9 @@ impl All<'_> {
         })?;
         let along = |length: &u64| Pick::Along { axis: 0, indices: (0..*length).collect() };
         let picks = shape.iter().map(along).collect();
-        let parts = vec![Part { store: self.sources.len(), array, picks }];
-        let gathered = Gathered { shape, dimension_names, parts, joined: None, scalars: Vec::new() };
+        let parts = vec![Part { store: self.sources.len(), array: Arc::new(array), picks }];
+        let gathered =
+            Gathered { shape, dimension_names, parts, joined: None, absent: None, scalars: Vec::new() };
         Ok(SliceArray { path, attributes: Object::default(), gathered })
     }
 
@@ -320,7 +322,7 @@ impl All<'_> {
         let hierarchy = &self.sources[0].hierarchy;
         let group = hierarchy.groups.first().map(|group| group.format);
         group
-            .or_else(|| hierarchy.arrays.first().map(|array| array.metadata.format))
+            .or_else(|| self.sources[0].arrays.first().map(|array| array.metadata.format))
             .unwrap_or(ZarrFormat::V3)
     }
 

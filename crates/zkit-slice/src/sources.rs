@@ -1,8 +1,8 @@
 //! The stores that a slice is taken from: found, opened side by side, and what of each is taken.
 
-use std::collections::HashSet;
-use std::sync::Mutex;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use zkit_cli::targets;
 use zkit_cli::values::ArrayFilter;
@@ -24,7 +24,10 @@ pub(crate) struct Source {
     pub(crate) set: usize,
     /// Where it is.
     pub(crate) place: StoreUrl,
+    /// What its metadata says, but for its arrays.
     pub(crate) hierarchy: Hierarchy,
+    /// Its arrays; those that are alike in many sources are one in memory.
+    pub(crate) arrays: Vec<Arc<ArrayNode>>,
     /// The positions of the arrays that are taken.
     pub(crate) taken: Vec<usize>,
     /// The dimensions of its arrays.
@@ -39,7 +42,7 @@ impl Source {
 
     /// Returns one of its arrays.
     pub(crate) fn array(&self, array: usize) -> &ArrayNode {
-        &self.hierarchy.arrays[array]
+        &self.arrays[array]
     }
 
     /// Returns where it is, without secrets.
@@ -69,10 +72,11 @@ pub(crate) fn open(
             return Err(Error::new(ErrorKind::Usage, message).with_hint("name each source once"));
         }
     }
-    let opened = side_by_side(&urls, |(set, url)| open_one(*set, url, filter, options));
+    let known = Known::default();
+    let opened = side_by_side(&urls, |(set, url)| open_one(*set, url, filter, (options, &known)));
     let sources = opened.into_iter().collect::<Result<Vec<Source>>>()?;
     if sources.iter().all(|source| source.taken.is_empty()) {
-        let some = sources.iter().any(|source| !source.hierarchy.arrays.is_empty());
+        let some = sources.iter().any(|source| !source.arrays.is_empty());
         let message =
             if some { "--include and --exclude leave no array" } else { "the sources hold no array" };
         return Err(Error::new(ErrorKind::Usage, message)
@@ -102,8 +106,34 @@ pub(crate) fn side_by_side<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R
     done.into_iter().map(|(_, result)| result).collect()
 }
 
-fn open_one(set: usize, url: &StoreUrl, filter: &ArrayFilter, options: &StoreOptions) -> Result<Source> {
-    let hierarchy = Hierarchy::open(url, options)?;
+/// Arrays that were seen so far, by path.
+#[derive(Default)]
+struct Known(Mutex<HashMap<String, Vec<Arc<ArrayNode>>>>);
+
+impl Known {
+    /// Returns arrays to be kept: in the place of one that was seen, in another store, that one.
+    fn shared(&self, arrays: Vec<ArrayNode>) -> Vec<Arc<ArrayNode>> {
+        let mut known = self.0.lock().expect("no thread panics while it compares");
+        let shared = arrays.into_iter().map(|array| {
+            let alike = known.entry(array.path.clone()).or_default();
+            if let Some(same) = alike.iter().find(|other| ***other == array) {
+                return Arc::clone(same);
+            }
+            let array = Arc::new(array);
+            alike.push(Arc::clone(&array));
+            array
+        });
+        shared.collect()
+    }
+}
+
+fn open_one(
+    set: usize,
+    url: &StoreUrl,
+    filter: &ArrayFilter,
+    (options, known): (&StoreOptions, &Known),
+) -> Result<Source> {
+    let mut hierarchy = Hierarchy::open(url, options)?;
     hierarchy.readable_store()?;
     if let Some(broken) = hierarchy.broken_nodes().into_iter().find(|defect| filter.takes(&defect.path)) {
         let kind = if hierarchy.unreadable { ErrorKind::Unreadable } else { ErrorKind::Corrupt };
@@ -112,7 +142,8 @@ fn open_one(set: usize, url: &StoreUrl, filter: &ArrayFilter, options: &StoreOpt
     }
     let taken = taken(&hierarchy, filter);
     let axes = Axes::of(&hierarchy, &taken)?;
-    Ok(Source { set, place: url.clone(), hierarchy, taken, axes })
+    let arrays = known.shared(std::mem::take(&mut hierarchy.arrays));
+    Ok(Source { set, place: url.clone(), hierarchy, arrays, taken, axes })
 }
 
 /// Returns the positions of the arrays that are taken: those of the filter, and what describes them.

@@ -39,7 +39,7 @@ impl TestStore {
     }
 
     pub(crate) fn group(self, path: &str) -> Self {
-        self.file(&format!("{path}/.zgroup").trim_start_matches('/'), br#"{"zarr_format": 2}"#);
+        self.file(format!("{path}/.zgroup").trim_start_matches('/'), br#"{"zarr_format": 2}"#);
         self
     }
 

@@ -128,7 +128,7 @@ fn grids_that_differ_are_named_unless_they_are_joined() {
     let text = error(&[&one, &other], line);
     assert!(text.contains("`/t` (int64)") && text.contains("no fill value that means missing"), "{text}");
     assert_eq!(
-        of(&[&one, &other], &format!("{line} --include lat"), "/lat"),
+        of(&[&one, &other], "{0} {1} --concat id --join outer --include lat --include id", "/lat"),
         Held::new(&["lat"], &[3], &[40.0, 50.0, 60.0])
     );
 }

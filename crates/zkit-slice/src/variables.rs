@@ -1,6 +1,7 @@
 //! The arrays of all sources together: which of them are one array of the slice.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use zkit_core::engine;
 use zkit_core::error::{Error, ErrorKind, Result};
@@ -43,7 +44,12 @@ impl Variable {
 
 /// Returns the array of a member.
 pub(crate) fn node(sources: &[Source], member: Member) -> &ArrayNode {
-    sources[member.source].array(member.array)
+    shared(sources, member)
+}
+
+/// Returns the array of a member, to be kept.
+pub(crate) fn shared(sources: &[Source], member: Member) -> &Arc<ArrayNode> {
+    &sources[member.source].arrays[member.array]
 }
 
 /// Returns the arrays of all sources, by path.

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use zkit_core::error::{Error, ErrorKind, Result};
 use zkit_core::hierarchy::ArrayNode;
-use zkit_core::metadata::{DataType, FillValue, Json, Object, ZarrFormat};
+use zkit_core::metadata::{DataType, Json, Object, ZarrFormat};
 use zkit_core::plan::{ABSENT, Joined, Part, Pick};
 
 use crate::dimensions::{Cell, Dimensions, Place};
 use crate::selection::{POINT, Selected, Taken};
 use crate::sources::Source;
-use crate::variables::{Member, Variable, is_coordinate_of, node};
+use crate::variables::{Member, Variable, is_coordinate_of, shared};
 
 /// What one array is put together of.
 #[derive(Debug, Clone)]
@@ -20,6 +20,8 @@ pub(crate) struct Gathered {
     pub(crate) dimension_names: Vec<String>,
     pub(crate) parts: Vec<Part>,
     pub(crate) joined: Option<Joined>,
+    /// The element that stands where no source has one; `None` for the fill value.
+    pub(crate) absent: Option<Vec<u8>>,
     /// The names of coordinates that lost their dimension, or lie along the points.
     pub(crate) scalars: Vec<String>,
 }
@@ -56,7 +58,10 @@ struct Mould {
 
 /// Arrays of the same dimensions have the same picks: they are worked out once.
 #[derive(Default)]
-pub(crate) struct Moulds(HashMap<(Vec<usize>, Vec<Vec<usize>>, Vec<usize>), Arc<Mould>>);
+pub(crate) struct Moulds(HashMap<MouldKey, Arc<Mould>>);
+
+/// Of an array its dimensions, those of its members in their order, and their sources.
+type MouldKey = (Vec<usize>, Vec<Vec<usize>>, Vec<usize>);
 
 impl Scene<'_> {
     /// Returns what a variable is put together of.
@@ -76,14 +81,12 @@ impl Scene<'_> {
                 mould
             }
         };
-        if mould.holes {
-            self.check_missing(variable)?;
-        }
+        let absent = if mould.holes { self.missing(variable)? } else { None };
         let parts = mould.parts.iter().map(|(at, picks)| {
             let member = variable.members[*at];
             let (store, array) = match self.converted.get(&member) {
-                Some(array) => (self.sources.len(), array.clone()),
-                None => (member.source, node(self.sources, member).clone()),
+                Some(array) => (self.sources.len(), Arc::new(array.clone())),
+                None => (member.source, Arc::clone(shared(self.sources, member))),
             };
             Part { store, array, picks: picks.clone() }
         });
@@ -92,6 +95,7 @@ impl Scene<'_> {
             dimension_names: mould.axes.iter().map(|axis| self.name_of(*axis)).collect(),
             parts: parts.collect(),
             joined: mould.joined.clone(),
+            absent,
             scalars: self.scalars(variable),
         })
     }
@@ -297,32 +301,31 @@ impl Scene<'_> {
         }
     }
 
-    /// Refuses holes in arrays without a value that means missing.
-    fn check_missing(&self, variable: &Variable) -> Result<()> {
-        let array = variable.first(self.sources);
-        let metadata = &array.metadata;
+    /// Returns the element that stands for what no source has; `None` where the fill value says it.
+    ///
+    /// Errors: `Unsupported` for arrays without a value that means missing.
+    fn missing(&self, variable: &Variable) -> Result<Option<Vec<u8>>> {
+        let metadata = &variable.first(self.sources).metadata;
         let marked = match metadata.format {
             ZarrFormat::V2 => metadata.fill_value.is_known(),
             ZarrFormat::V3 => metadata.attributes.get("_FillValue").is_some(),
         };
-        let nan = match (&metadata.data_type, &metadata.fill_value) {
-            (DataType::Float(4), FillValue::Item(item)) => {
-                item.as_slice().try_into().is_ok_and(|item| f32::from_le_bytes(item).is_nan())
+        match metadata.data_type {
+            DataType::Float(2) => Ok(Some(half_nan())),
+            DataType::Float(4) => Ok(Some(f32::NAN.to_le_bytes().to_vec())),
+            DataType::Float(8) => Ok(Some(f64::NAN.to_le_bytes().to_vec())),
+            DataType::String => Ok(None),
+            DataType::Time { .. } => Ok(Some(i64::MIN.to_le_bytes().to_vec())),
+            _ if marked => Ok(None),
+            _ => {
+                let message = format!(
+                    "`{}` ({}) is not in all sources, and has no fill value that means missing",
+                    variable.path, metadata.data_type
+                );
+                Err(Error::new(ErrorKind::Unsupported, message)
+                    .with_hint("pass --join inner, or --exclude it"))
             }
-            (DataType::Float(8), FillValue::Item(item)) => {
-                item.as_slice().try_into().is_ok_and(|item| f64::from_le_bytes(item).is_nan())
-            }
-            (DataType::String, _) => true,
-            _ => false,
-        };
-        if marked || nan {
-            return Ok(());
         }
-        let message = format!(
-            "`{}` ({}) is not in all sources, and has no fill value that means missing",
-            variable.path, metadata.data_type
-        );
-        Err(Error::new(ErrorKind::Unsupported, message).with_hint("pass --join inner, or --exclude it"))
     }
 
     /// Returns the names of the coordinates that describe a variable and are no dimension of it any more.
@@ -341,6 +344,11 @@ impl Scene<'_> {
         }
         names
     }
+}
+
+/// Returns NaN in half precision. Source: IEEE 754, binary16.
+fn half_nan() -> Vec<u8> {
+    0x7e00u16.to_le_bytes().to_vec()
 }
 
 fn holes(picks: &[Pick]) -> bool {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::builder::StyledStr;
 use clap::{Arg, Args, ValueEnum};
 use zkit_core::engine::{Prefer, Verify};
+use zkit_core::error::{Error, ErrorKind};
 use zkit_core::location::StoreUrl;
 use zkit_core::metadata::{ChecksumChoice, ZarrFormat};
 use zkit_core::publish::{Consolidate, Existing, Unfinished};
@@ -25,9 +26,10 @@ pub struct WriteArgs {
     #[arg(long, value_parser = codec::parse_choice)]
     pub codec: Option<CodecChoice>,
 
-    /// What --codec auto looks for: the least time, the fewest bytes, or time at no more bytes than blosc:zstd:3.
-    #[arg(long, value_enum, default_value_t = PreferArg::Balanced)]
-    pub prefer: PreferArg,
+    /// What --codec auto looks for: the least time, the fewest bytes, or time at no more bytes than blosc:zstd:3
+    /// [default: balanced].
+    #[arg(long, value_enum)]
+    pub prefer: Option<PreferArg>,
 
     /// Zarr format of the copy.
     #[arg(long, value_enum, default_value_t = FormatArg::Keep)]
@@ -111,6 +113,38 @@ pub fn word(value: impl ValueEnum) -> String {
 }
 
 impl WriteArgs {
+    /// Refuses arguments that make no sense together, or name what is not there.
+    ///
+    /// Fails with kind `Usage`.
+    pub fn check(&self) -> Result<(), Error> {
+        self.check_prefer()?;
+        self.check_scratch()
+    }
+
+    /// Returns what is looked for where codecs are chosen.
+    pub fn prefer(&self) -> Prefer {
+        self.prefer.unwrap_or(PreferArg::Balanced).into()
+    }
+
+    fn check_prefer(&self) -> Result<(), Error> {
+        let (Some(prefer), Some(codec @ CodecChoice::Given(_))) = (self.prefer, &self.codec) else {
+            return Ok(());
+        };
+        let message = format!(
+            "could not use --prefer {}: with --codec {} there is nothing to choose",
+            word(prefer),
+            codec::choice_text(codec)
+        );
+        Err(Error::new(ErrorKind::Usage, message).with_hint("pass one of the two, or --codec auto"))
+    }
+
+    fn check_scratch(&self) -> Result<(), Error> {
+        let Some(scratch) = self.scratch.as_ref().filter(|scratch| !scratch.is_dir()) else { return Ok(()) };
+        let what = if scratch.exists() { "it is no directory" } else { "there is no such directory" };
+        let message = format!("could not use the scratch space {}: {what}", scratch.display());
+        Err(Error::new(ErrorKind::Usage, message).with_hint("make the directory, or name another one"))
+    }
+
     /// Returns the directory that a store's scratch space is, while there is one; `None` beside a bucket.
     pub fn scratch_of(&self, destination: &StoreUrl) -> Option<PathBuf> {
         let mut name = OsString::from(destination.name().unwrap_or_default());
@@ -151,7 +185,7 @@ impl WriteArgs {
     pub fn canonical(&self, default: &CodecChoice) -> Vec<(String, String)> {
         vec![
             ("--codec".to_owned(), codec::choice_text(self.codec.as_ref().unwrap_or(default))),
-            ("--prefer".to_owned(), word(self.prefer)),
+            ("--prefer".to_owned(), word(self.prefer.unwrap_or(PreferArg::Balanced))),
             ("--zarr-format".to_owned(), word(self.zarr_format)),
             ("--checksum".to_owned(), word(self.checksum)),
             ("--consolidate".to_owned(), word(self.consolidate)),

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use zkit_core::engine::{
-    self, CorruptChunk, Endpoint, Header, OnCorrupt, Proof, Resources, RunOptions, Verified, Verify,
+    self, CorruptChunk, Endpoint, Header, LeftPieces, OnCorrupt, Proof, Resources, RunOptions, Scratch,
+    Verified, Verify,
 };
 use zkit_core::error::Error;
 use zkit_core::event::Event;
@@ -12,7 +13,7 @@ use zkit_core::grid::ChunkSet;
 use zkit_core::hierarchy::Hierarchy;
 use zkit_core::location::StoreUrl;
 use zkit_core::plan::CopyPlan;
-use zkit_core::publish::{self, Consolidate, PartialStore};
+use zkit_core::publish::{self, Consolidate, PartialStore, Unfinished};
 use zkit_core::store::Store;
 
 use super::args::{VerifyArg, WriteArgs};
@@ -117,7 +118,11 @@ impl Run<'_> {
         }
         observer.event(Event::Phase("copying"));
         let result = self.copy(&partials, &mut written);
-        if result.is_err() && partials.iter().any(PartialStore::is_worth_resuming) {
+        let left_pieces = |job: &Job<'_>| {
+            self.args.scratch_of(job.destination).is_some_and(|at| Scratch::holds_pieces(&at))
+        };
+        let worth = partials.iter().any(PartialStore::is_worth_resuming);
+        if result.is_err() && (worth || self.jobs.iter().any(left_pieces)) {
             self.shell.hint("what is done is kept: run the same command with --resume to go on");
         }
         written.corrupt = result?;
@@ -155,7 +160,14 @@ impl Run<'_> {
                 sink: partial.sink(),
                 done: partial.done(),
                 resumed: partial.is_resumed(),
-                scratch: scratch.as_deref(),
+                scratch: scratch.as_deref().map(|directory| Scratch {
+                    directory,
+                    header: partial.header(),
+                    left: match self.args.unfinished() {
+                        Unfinished::Resume => LeftPieces::Reuse,
+                        Unfinished::Refuse | Unfinished::Discard => LeftPieces::Discard,
+                    },
+                }),
             });
         }
         let options = RunOptions { memory_bytes: self.resources.memory_bytes, on_corrupt: self.on_corrupt };

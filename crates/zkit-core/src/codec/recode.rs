@@ -6,6 +6,7 @@ use super::chain::Chain;
 use super::error::CodecError;
 use super::scratch::Scratch;
 use super::shard::{ShardCodec, ShardWriter};
+use crate::grid::unravel;
 
 /// What recoding a chunk cost.
 #[derive(Debug, Clone, Copy, Default)]
@@ -86,6 +87,19 @@ impl Recoder {
         limit: u64,
         out: &mut Vec<u8>,
     ) -> Result<Cost, CodecError> {
+        self.recode_around(scratch, encoded, limit, &mut |_, error| Err(error), out)
+    }
+
+    /// Recodes one chunk as [`Self::recode`] does. Of shards, inner chunks that do not decode are left out where `lost`, which
+    /// is given their place in the shard, says that this is all right.
+    pub(crate) fn recode_around(
+        &self,
+        scratch: &mut Scratch,
+        encoded: &[u8],
+        limit: u64,
+        lost: &mut Lost<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<Cost, CodecError> {
         out.clear();
         if self.is_copy() {
             out.extend_from_slice(encoded);
@@ -95,7 +109,7 @@ impl Recoder {
             self.source.shard_at(self.prefix).zip(self.target.shard_at(self.prefix))
             && source.is_cut_like(target)
         {
-            return self.recode_shard(source, target, scratch, encoded, limit, out);
+            return self.recode_shard(source, target, scratch, encoded, limit, lost, out);
         }
         let variable_apart = self.source.decoded_bytes().is_none() && self.prefix == 0;
         let started = Instant::now();
@@ -130,6 +144,7 @@ impl Recoder {
     }
 
     /// Recodes inner chunks one by one; absent ones stay absent.
+    #[expect(clippy::too_many_arguments, reason = "both codecs, the shard and where it goes")]
     fn recode_shard(
         &self,
         source: &ShardCodec,
@@ -137,13 +152,14 @@ impl Recoder {
         scratch: &mut Scratch,
         encoded: &[u8],
         limit: u64,
+        lost: &mut Lost<'_>,
         out: &mut Vec<u8>,
     ) -> Result<Cost, CodecError> {
         let mut shard = scratch.take_buffer();
         let mut assembled = scratch.take_buffer();
         let result = self.source.decode_to(self.prefix + 1, scratch, encoded, limit, &mut shard);
         let result =
-            result.and_then(|()| recode_inner(source, target, scratch, &shard, limit, &mut assembled));
+            result.and_then(|()| recode_inner(source, target, scratch, &shard, limit, lost, &mut assembled));
         let result = result.and_then(|cost| {
             self.target.encode_from(self.prefix + 1, scratch, &assembled, out).map(|()| cost)
         });
@@ -153,12 +169,16 @@ impl Recoder {
     }
 }
 
+/// Decides about an inner chunk that does not decode, by its place in the shard: left out, or the error.
+pub(crate) type Lost<'l> = dyn FnMut(&[u64], CodecError) -> Result<(), CodecError> + 'l;
+
 fn recode_inner(
     source: &ShardCodec,
     target: &ShardCodec,
     scratch: &mut Scratch,
     shard: &[u8],
     limit: u64,
+    lost: &mut Lost<'_>,
     out: &mut Vec<u8>,
 ) -> Result<Cost, CodecError> {
     out.clear();
@@ -178,21 +198,29 @@ fn recode_inner(
             continue;
         }
         let inner = scratch.inner();
-        match from.shard_at(prefix).zip(to.shard_at(prefix)) {
+        let one = match from.shard_at(prefix).zip(to.shard_at(prefix)) {
             Some((from_shard, to_shard))
                 if from_shard.is_cut_like(to_shard) && prefix + 1 == from.len() && prefix + 1 == to.len() =>
             {
-                cost += recode_inner(from_shard, to_shard, inner, encoded, limit, &mut recoded)?;
+                // of shards in shards the inner one is left out whole
+                let all = &mut |_: &[u64], error| Err(error);
+                recode_inner(from_shard, to_shard, inner, encoded, limit, all, &mut recoded)
             }
             _ => {
                 let started = Instant::now();
-                from.decode_to(prefix, inner, encoded, limit, &mut between)?;
+                let read = from.decode_to(prefix, inner, encoded, limit, &mut between);
                 let decoded = Instant::now();
-                to.encode_from(prefix, inner, &between, &mut recoded)?;
-                cost += Cost::of(between.len(), started, decoded);
+                let written = read.and_then(|()| to.encode_from(prefix, inner, &between, &mut recoded));
+                written.map(|()| Cost::of(between.len(), started, decoded))
             }
+        };
+        match one {
+            Ok(one) => {
+                cost += one;
+                writer.push(position, &recoded);
+            }
+            Err(error) => lost(&unravel(position as u64, source.counts()), error)?,
         }
-        writer.push(position, &recoded);
     }
     writer.finish(scratch)?;
     scratch.give_back(between);

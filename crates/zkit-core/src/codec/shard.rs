@@ -6,7 +6,7 @@ use super::chain::Chain;
 use super::error::CodecError;
 use super::scratch::Scratch;
 use super::variable::VariableElements;
-use crate::grid::unravel;
+use crate::grid::{Region, unravel};
 use crate::kernels::copy::{Strided, Strides, c_strides, copy_strided, fill_strided};
 use crate::metadata::{DataType, ShardingSpec};
 
@@ -28,7 +28,8 @@ pub struct ShardCodec {
     shape: Vec<usize>,
     strides: Strides,
     item_bytes: Option<usize>,
-    fill: Vec<u8>,
+    /// What absent inner chunks read as, where that is known.
+    fill: Option<Vec<u8>>,
 }
 
 /// Where an inner chunk lies in its shard.
@@ -49,7 +50,7 @@ impl ShardCodec {
         spec: &ShardingSpec,
         data_type: &DataType,
         shape: &[usize],
-        fill: &[u8],
+        fill: Option<&[u8]>,
     ) -> Result<Self, CodecError> {
         let unsupported = |what: String| CodecError::Unsupported { codec: CODEC, what };
         let mut counts = Vec::with_capacity(shape.len());
@@ -70,7 +71,7 @@ impl ShardCodec {
             return Err(unsupported(format!("{counts:?} inner chunks in one shard")));
         }
         let index_shape: Vec<u64> = counts.iter().copied().chain([2]).collect();
-        let index = Chain::from_specs(&spec.index_codecs, &DataType::UInt(8), &index_shape, &[0; 8])?;
+        let index = Chain::from_specs(&spec.index_codecs, &DataType::UInt(8), &index_shape, None)?;
         let index_bytes = index
             .encoded_bytes()
             .ok_or_else(|| unsupported("an index whose size is not fixed".to_owned()))?;
@@ -89,7 +90,7 @@ impl ShardCodec {
             shape: shape.to_vec(),
             strides: c_strides(shape, item_bytes.unwrap_or(1)),
             item_bytes,
-            fill: fill.to_vec(),
+            fill: fill.map(<[u8]>::to_vec),
         })
     }
 
@@ -203,7 +204,7 @@ impl ShardCodec {
             let offset = self.offset(position);
             let layout = Strided { offset, strides: &self.strides };
             match place {
-                None => fill_strided(&self.fill, &self.inner_shape, dst, layout).map_err(outside),
+                None => fill_strided(self.fill()?, &self.inner_shape, dst, layout).map_err(outside),
                 Some(place) if contiguous => {
                     let target = dst
                         .get_mut(offset..offset + inner_bytes)
@@ -295,29 +296,25 @@ impl ShardCodec {
         result
     }
 
-    /// Decodes a shard of elements without fixed size.
+    /// Decodes a shard of elements without fixed size; only inner chunks that `wanted` touches, where it is given: what the
+    /// other elements hold does not matter.
     pub(super) fn decode_variable(
         &self,
         scratch: &mut Scratch,
         shard: &[u8],
+        wanted: Option<&Region>,
         limit: u64,
     ) -> Result<VariableElements, CodecError> {
         let index = self.index_of(scratch, shard)?;
-        let mut elements = VariableElements::filled(&self.fill, self.shape.iter().product());
-        let inner_shape: Vec<u64> = self.inner_shape.iter().map(|&length| length as u64).collect();
+        let fill = if index.0.iter().any(Option::is_none) { self.fill()? } else { &[] };
+        let mut elements = VariableElements::filled(fill, self.shape.iter().product());
         for (position, place) in index.0.iter().enumerate() {
             let Some(place) = place else { continue };
+            if wanted.is_some_and(|wanted| !self.touches(position, wanted)) {
+                continue;
+            }
             let part = self.inner.decode_variable(scratch, Self::inner_bytes(shard, place), limit)?;
-            let origin: Vec<usize> = self.origin(position).collect();
-            let positions = (0..part.len()).map(|from| {
-                let inner = unravel(from as u64, &inner_shape);
-                let index = origin
-                    .iter()
-                    .zip(&inner)
-                    .map(|(&origin, &at)| origin + crate::units::saturating_usize(at));
-                (index.zip(&self.shape).fold(0, |flat, (at, &length)| flat * length + at), from)
-            });
-            elements.place(&part, positions);
+            elements.place(&part, self.elements_of(position).enumerate().map(|(from, to)| (to, from)));
             if elements.memory_bytes() as u64 > limit {
                 return Err(CodecError::Size {
                     codec: CODEC,
@@ -329,6 +326,56 @@ impl ShardCodec {
         Ok(elements)
     }
 
+    /// Returns whether an inner chunk has elements of a region of the shard.
+    fn touches(&self, position: usize, region: &Region) -> bool {
+        let start = self.origin(position).map(|at| at as u64).collect();
+        let shape = self.inner_shape.iter().map(|&length| length as u64).collect();
+        !Region { start, shape }.intersection(region).is_empty()
+    }
+
+    /// Returns where the elements of an inner chunk lie in its shard, both in C order.
+    fn elements_of(&self, position: usize) -> impl Iterator<Item = usize> + '_ {
+        let origin: Vec<usize> = self.origin(position).collect();
+        let inner_shape: Vec<u64> = self.inner_shape.iter().map(|&length| length as u64).collect();
+        (0..self.inner_shape.iter().product::<usize>()).map(move |at| {
+            let inner = unravel(at as u64, &inner_shape);
+            let index =
+                origin.iter().zip(&inner).map(|(&origin, &at)| origin + crate::units::saturating_usize(at));
+            index.zip(&self.shape).fold(0, |flat, (at, &length)| flat * length + at)
+        })
+    }
+
+    fn fill(&self) -> Result<&[u8], CodecError> {
+        self.fill.as_deref().ok_or_else(|| CodecError::Unsupported {
+            codec: CODEC,
+            what: "inner chunks are absent, and the fill value is not understood".to_owned(),
+        })
+    }
+
+    /// Encodes a shard of elements without fixed size; inner chunks that are all fill are left out.
+    pub(super) fn encode_variable(
+        &self,
+        scratch: &mut Scratch,
+        elements: &VariableElements,
+        out: &mut Vec<u8>,
+    ) -> Result<(), CodecError> {
+        let mut encoded = scratch.take_buffer();
+        let mut writer = ShardWriter::new(self, out);
+        for position in 0..writer.len() {
+            let is_fill = |at: usize| self.fill.as_deref() == Some(elements.get(at));
+            if self.elements_of(position).all(is_fill) {
+                continue;
+            }
+            let mut part = VariableElements::default();
+            self.elements_of(position).for_each(|at| part.push(elements.get(at)));
+            self.inner.encode_variable(scratch, &part, &mut encoded)?;
+            writer.push(position, &encoded);
+        }
+        let result = writer.finish(scratch);
+        scratch.give_back(encoded);
+        result
+    }
+
     /// Encodes a shard; inner chunks that are all fill are left out, as readers give the fill for them.
     pub(super) fn encode(
         &self,
@@ -338,7 +385,7 @@ impl ShardCodec {
     ) -> Result<(), CodecError> {
         let item = self.item_bytes.ok_or_else(|| CodecError::Unsupported {
             codec: CODEC,
-            what: "zkit does not write shards of variable elements".to_owned(),
+            what: "elements without fixed size as bytes".to_owned(),
         })?;
         let inner_strides = c_strides(&self.inner_shape, item);
         let mut part = scratch.take_buffer();
@@ -363,7 +410,8 @@ impl ShardCodec {
     }
 
     fn is_fill(&self, part: &[u8]) -> bool {
-        !self.fill.is_empty() && part.chunks_exact(self.fill.len()).all(|item| item == self.fill)
+        let fill = self.fill.as_deref().filter(|fill| !fill.is_empty());
+        fill.is_some_and(|fill| part.chunks_exact(fill.len()).all(|item| item == fill))
     }
 }
 
@@ -407,5 +455,68 @@ impl<'a> ShardWriter<'a> {
             self.out.extend_from_slice(&index);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metadata::CodecSpec;
+
+    const LIMIT: u64 = 1 << 20;
+
+    fn text_in_shards(fill: Option<&[u8]>) -> ShardCodec {
+        let inner = ShardingSpec {
+            chunk_shape: vec![1, 2],
+            codecs: vec![CodecSpec::VlenUtf8],
+            index_codecs: Vec::new(),
+            index_at_start: false,
+        };
+        // shards in shards
+        let outer = ShardingSpec {
+            chunk_shape: vec![2, 2],
+            codecs: vec![CodecSpec::Sharding(Box::new(inner))],
+            index_codecs: Vec::new(),
+            index_at_start: true,
+        };
+        ShardCodec::compile(&outer, &DataType::String, &[4, 4], fill).unwrap()
+    }
+
+    fn words() -> VariableElements {
+        let mut words = VariableElements::filled(b"-", 16);
+        for (at, word) in [(3, "a"), (12, ""), (13, "longer than the others")] {
+            words.set(at, word.as_bytes());
+        }
+        words
+    }
+
+    #[test]
+    fn text_in_shards_round_trips_and_what_is_all_fill_takes_no_bytes() {
+        let (scratch, mut full, mut sparse) = (&mut Scratch::new(), Vec::new(), Vec::new());
+        text_in_shards(None).encode_variable(scratch, &words(), &mut full).unwrap();
+        let codec = text_in_shards(Some(b"-"));
+        codec.encode_variable(scratch, &words(), &mut sparse).unwrap();
+        assert_eq!(codec.index_of(scratch, &sparse).unwrap().0.iter().flatten().count(), 2);
+        assert!(sparse.len() < full.len());
+        for shard in [&full, &sparse] {
+            let decoded = codec.decode_variable(scratch, shard, None, LIMIT).unwrap();
+            assert!(decoded.iter().eq(words().iter()));
+        }
+        // who does not know the fill value must not make one up
+        assert!(text_in_shards(None).decode_variable(scratch, &sparse, None, LIMIT).is_err());
+        text_in_shards(None).decode_variable(scratch, &full, None, LIMIT).unwrap();
+    }
+
+    #[test]
+    fn a_region_of_text_needs_its_own_inner_chunks_alone() {
+        let (scratch, mut shard, codec) = (&mut Scratch::new(), Vec::new(), text_in_shards(Some(b"-")));
+        codec.encode_variable(scratch, &words(), &mut shard).unwrap();
+        let place = codec.index_of(scratch, &shard).unwrap().0[1].expect("it holds `a`");
+        let start = crate::units::saturating_usize(place.offset);
+        shard[start..start + 4].fill(0xff);
+        assert!(codec.decode_variable(scratch, &shard, None, LIMIT).is_err());
+        let below = Region { start: vec![2, 0], shape: vec![2, 4] };
+        let decoded = codec.decode_variable(scratch, &shard, Some(&below), LIMIT).unwrap();
+        assert!(decoded.iter().skip(8).eq(words().iter().skip(8)));
     }
 }

@@ -206,9 +206,24 @@ impl Run<'_> {
             Some(fetched) => ChunkSource::Fetched(fetched.get(cell_number).and_then(Option::as_ref)),
             None => ChunkSource::Local,
         };
+        let filled = self.fill_from(open, &mut cell, &chunk_index, &part, &from);
+        filled.or_else(|error| self.fill_around(open, &mut cell, &chunk_index, &part, (&from, error)))?;
+        cell.done();
+        Ok(())
+    }
+
+    /// Decodes a part of a source chunk into its place.
+    fn fill_from(
+        &self,
+        open: &OpenBox<'_>,
+        cell: &mut Cell<'_>,
+        chunk_index: &[u64],
+        part: &Region,
+        from: &ChunkSource<'_>,
+    ) -> Result<()> {
         // a listed chunk or shard that is wholly absent is gone; inner chunks may be absent
-        let (mut gone, whole) = (false, open.copy.reader()?);
-        let visited = whole.visit_part(&chunk_index, &part, &from, self.meter, &mut |piece| match piece {
+        let mut gone = false;
+        open.copy.reader()?.visit_part(chunk_index, part, from, self.meter, &mut |piece| match piece {
             Piece::Absent => {
                 gone = true;
                 Ok(())
@@ -217,16 +232,48 @@ impl Run<'_> {
                 let start = relative(&region.start, &open.region.start);
                 cell.write(&start, &to_usize(&region.shape), bytes, layout).map_err(outside)
             }
-            Piece::Fill { region, element } => fill_part(open, &mut cell, region, element),
-        });
-        let visited = visited.and_then(|()| if gone { Err(open.copy.gone(&chunk_index)) } else { Ok(()) });
-        visited.or_else(|error| {
-            self.corrupt(open.copy, &chunk_index, error)?;
-            open.tainted.store(true, Ordering::Relaxed);
-            fill_part(open, &mut cell, &part, open.copy.fill()?)
+            Piece::Fill { region, element } => fill_part(open, cell, region, element),
         })?;
-        cell.done();
-        Ok(())
+        if gone { Err(open.copy.gone(chunk_index)) } else { Ok(()) }
+    }
+
+    /// Leaves fill values for as little of a source chunk as can be: of a shard for inner chunks that do not decode.
+    fn fill_around(
+        &self,
+        open: &OpenBox<'_>,
+        cell: &mut Cell<'_>,
+        chunk_index: &[u64],
+        part: &Region,
+        (from, error): (&ChunkSource<'_>, Error),
+    ) -> Result<()> {
+        open.tainted.store(true, Ordering::Relaxed);
+        let inner = self.inner_chunks(open.copy, chunk_index, part, from, &error)?;
+        if inner.is_empty() {
+            self.corrupt(open.copy, chunk_index, None, error)?;
+            return fill_part(open, cell, part, open.copy.fill()?);
+        }
+        inner.iter().try_for_each(|(inner, part)| {
+            self.fill_from(open, cell, chunk_index, part, from).or_else(|error| {
+                self.corrupt(open.copy, chunk_index, Some(inner), error)?;
+                fill_part(open, cell, part, open.copy.fill()?)
+            })
+        })
+    }
+
+    /// Returns the inner chunks of which a part is made that does not decode as a whole; none where it is to be given up as
+    /// a whole.
+    pub(super) fn inner_chunks(
+        &self,
+        copy: &Copy<'_>,
+        chunk_index: &[u64],
+        part: &Region,
+        from: &ChunkSource<'_>,
+        error: &Error,
+    ) -> Result<Vec<(Vec<u64>, Region)>> {
+        if !self.skips(error) || !copy.reader()?.has_inner_chunks(chunk_index, from, self.meter)? {
+            return Ok(Vec::new());
+        }
+        Ok(copy.array.source.metadata.inner_chunks(chunk_index, part))
     }
 
     /// Encodes and writes a destination chunk, unless readers see the same without it.

@@ -111,9 +111,27 @@ impl Run<'_> {
                 if recoder.is_copy() {
                     return self.write(copy, &chunk_index, bytes, None, done);
                 }
-                let cost = recoder
-                    .recode(scratch, bytes, copy.object_limit.saturating_mul(64), recoded)
-                    .map_err(codec_error)?;
+                let mut lost = Vec::new();
+                // behind a transpose, or within other codecs, shards are read as a whole: also by whoever verifies
+                let apart = recoder.source().shard().is_some();
+                let keep = &mut |inner: &[u64], error| {
+                    if !apart {
+                        return Err(error);
+                    }
+                    lost.push((inner.to_vec(), error));
+                    Ok(())
+                };
+                let limit = copy.object_limit.saturating_mul(64);
+                let cost =
+                    recoder.recode_around(scratch, bytes, limit, keep, recoded).map_err(codec_error)?;
+                // what lost something is not recorded: a resumed run must find it again
+                let mut unrecorded = Vec::new();
+                let done = if lost.is_empty() { &mut *done } else { &mut unrecorded };
+                for (inner, error) in lost {
+                    let error =
+                        codec_error(error).context(format!("could not decode its inner chunk {inner:?}"));
+                    self.corrupt(copy, &chunk_index, Some(&inner), error)?;
+                }
                 self.meter.bytes_decoded.add(cost.bytes);
                 self.meter.bytes_encoded.add(recoded.len() as u64);
                 self.meter.decode_time.add_time(cost.decode);
@@ -124,7 +142,7 @@ impl Run<'_> {
         copied
             .map_err(|error| error.context(format!("could not copy chunk `{key}` of `{}`", source.path)))
             .or_else(|error| {
-                self.corrupt(copy, &chunk_index, error)?;
+                self.corrupt(copy, &chunk_index, None, error)?;
                 match copy.array.absent {
                     // not recorded: a resumed run must find it again
                     AbsentChunks::Leave => Ok(()),

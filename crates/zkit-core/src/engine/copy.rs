@@ -3,7 +3,7 @@
 //! Local sources are read by the worker that decodes. Remote ones are fetched by plain threads that hand whole
 //! units over, so that no worker ever waits for the network.
 
-use std::path::Path;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
@@ -12,11 +12,12 @@ use super::lanes;
 use super::prepared::{Copy, Place};
 use super::queue::{Queue, Work};
 use super::sink::Sink;
-use super::spill::run_spill;
+use super::spill::{Scratch, clear_left, run_spill};
 use crate::cancel::Cancel;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Meter, Observer};
-use crate::grid::ChunkSet;
+use crate::grid::{ChunkSet, Region};
+use crate::metadata::ArrayMetadata;
 use crate::plan::{CopyPlan, Spill, Unit};
 use crate::store::Store;
 
@@ -36,8 +37,8 @@ pub struct Endpoint<'a> {
     pub done: &'a [ChunkSet],
     /// Whether objects that an earlier run left half-written may be in the way.
     pub resumed: bool,
-    /// A directory for pieces of arrays that are rechunked through scratch space; made, and removed, by the run.
-    pub scratch: Option<&'a Path>,
+    /// For pieces of arrays that are rechunked through scratch space.
+    pub scratch: Option<Scratch<'a>>,
 }
 
 /// What a run does with source chunks that cannot be decoded.
@@ -49,15 +50,27 @@ pub enum OnCorrupt {
     Skip,
 }
 
-/// A source chunk that could not be decoded.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A source chunk, or an inner chunk of one, that could not be decoded.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CorruptChunk {
     /// The array's position in the plan.
     pub array: usize,
     /// The chunk's index in the source's grid.
     pub chunk_index: Vec<u64>,
+    /// Where the chunk is a shard of which only one inner chunk could not be decoded: its place in the shard.
+    pub inner_chunk: Option<Vec<u64>>,
     /// What is wrong with it.
     pub message: String,
+}
+
+impl CorruptChunk {
+    /// Returns the elements that hold fill values for it.
+    pub fn region(&self, array: &ArrayMetadata) -> Region {
+        match &self.inner_chunk {
+            Some(inner) => array.inner_region(&self.chunk_index, inner),
+            None => array.grid.chunk_region(&self.chunk_index),
+        }
+    }
 }
 
 /// How a run goes about it.
@@ -84,6 +97,7 @@ pub fn run_copy(
 ) -> Result<Vec<CorruptChunk>> {
     let meter = observer.meter();
     meter.arrays_total.add(plan.arrays.len() as u64);
+    clear_left(plan, endpoints)?;
     let spills: Vec<(Place, &Spill)> = places(plan, endpoints.len())
         .filter_map(|place| Some((place, plan.arrays[place.in_plan].spill.as_deref()?)))
         .collect();
@@ -118,6 +132,9 @@ pub(super) enum Whole {
     Scatter(Place),
     /// The stage that puts them together.
     Gather(Place),
+    /// The same, where pieces hold fill values for chunks that were skipped: nothing is recorded, as a resumed run must
+    /// find them again.
+    GatherAround(Place),
 }
 
 /// Returns the places of a plan's arrays.
@@ -148,7 +165,7 @@ pub(super) fn run_units(
     for (array, place) in plan.arrays.iter().zip(places(plan, endpoints.len())) {
         let place = match whole {
             Whole::Plan => place,
-            Whole::Scatter(place) | Whole::Gather(place) => place,
+            Whole::Scatter(place) | Whole::Gather(place) | Whole::GatherAround(place) => place,
         };
         copies.push(Copy::prepare(place, array, &endpoints[array.store], options.memory_bytes)?);
     }
@@ -182,7 +199,7 @@ pub(super) fn run_units(
         written_bytes: AtomicU64::new(0),
         stop: AtomicBool::new(false),
         failure: Mutex::new(None),
-        corrupt: Mutex::new(Vec::new()),
+        corrupt: Mutex::default(),
         stores_left: &stores_left,
         sources: endpoints.iter().map(|endpoint| endpoint.source.place()).collect(),
         sinks: endpoints.iter().map(|endpoint| endpoint.sink).collect(),
@@ -206,7 +223,8 @@ pub(super) fn run_units(
                 Message::StoreDone(store)
                     if !run.stop.load(Ordering::Relaxed) && !run.failed[store].load(Ordering::Relaxed) =>
                 {
-                    let corrupt = run.corrupt.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                    let corrupt = run.corrupt.lock().unwrap_or_else(PoisonError::into_inner);
+                    let corrupt: Vec<CorruptChunk> = corrupt.iter().cloned().collect();
                     let arrived = endpoints[store].sink.wait();
                     arrived
                         .and_then(|()| finished(store, &corrupt))
@@ -220,7 +238,7 @@ pub(super) fn run_units(
         Some(error) => Err(error),
         None => {
             cancel.check()?;
-            Ok(run.corrupt.into_inner().unwrap_or_else(PoisonError::into_inner))
+            Ok(run.corrupt.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().collect())
         }
     }
 }
@@ -247,7 +265,8 @@ pub(super) struct Run<'a> {
     pub(super) written_bytes: AtomicU64,
     pub(super) stop: AtomicBool,
     pub(super) failure: Mutex<Option<Error>>,
-    pub(super) corrupt: Mutex<Vec<CorruptChunk>>,
+    /// In order, and each once, though it lies in several boxes.
+    pub(super) corrupt: Mutex<BTreeSet<CorruptChunk>>,
     pub(super) stores_left: &'a [AtomicUsize],
     /// Where each store comes from, for messages.
     pub(super) sources: Vec<String>,
@@ -415,8 +434,15 @@ impl<'a> Run<'a> {
             && matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Unsupported)
     }
 
-    /// Takes note of a chunk that cannot be decoded, or returns the error where that stops the run.
-    pub(super) fn corrupt(&self, copy: &Copy<'_>, chunk_index: &[u64], error: Error) -> Result<()> {
+    /// Takes note of a chunk, or of an inner chunk of one, that cannot be decoded, or returns the error where that stops the
+    /// run.
+    pub(super) fn corrupt(
+        &self,
+        copy: &Copy<'_>,
+        chunk_index: &[u64],
+        inner_chunk: Option<&[u64]>,
+        error: Error,
+    ) -> Result<()> {
         if !self.skips(&error) {
             let mends = error.kind() == ErrorKind::Corrupt && error.hint().is_none();
             return Err(match mends {
@@ -429,9 +455,10 @@ impl<'a> Run<'a> {
         let chunk = CorruptChunk {
             array: copy.place.in_plan,
             chunk_index: chunk_index.to_vec(),
+            inner_chunk: inner_chunk.map(<[u64]>::to_vec),
             message: error.one_line(),
         };
-        self.corrupt.lock().unwrap_or_else(PoisonError::into_inner).push(chunk);
+        self.corrupt.lock().unwrap_or_else(PoisonError::into_inner).insert(chunk);
         Ok(())
     }
 }

@@ -186,7 +186,7 @@ fn flat_chain(metadata: &ArrayMetadata, bytes: usize) -> std::result::Result<Cha
     let flat: Vec<CodecSpec> =
         specs.iter().filter(|spec| !matches!(spec, CodecSpec::Transpose(_))).cloned().collect();
     let item = metadata.data_type.item_bytes().unwrap_or(1).max(1);
-    Chain::from_specs(&flat, &metadata.data_type, &[bytes as u64 / item], &[])
+    Chain::from_specs(&flat, &metadata.data_type, &[bytes as u64 / item], None)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "an estimate")]

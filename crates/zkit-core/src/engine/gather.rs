@@ -59,6 +59,20 @@ impl<'a> SourceReader<'a> {
         }
     }
 
+    /// Returns whether inner chunks of a chunk can be read, or fail, alone.
+    pub(super) fn has_inner_chunks(
+        &self,
+        chunk_index: &[u64],
+        source: &ChunkSource<'_>,
+        meter: &Meter,
+    ) -> Result<bool> {
+        match self {
+            Self::Array(reader) => reader.has_inner_chunks(chunk_index, source, meter),
+            // what does not decode stops a slice
+            Self::Gather(_) => Ok(false),
+        }
+    }
+
     /// Calls `visit` with every element of a region of the copy in C order.
     pub(super) fn visit_variable(
         &self,
@@ -318,13 +332,11 @@ impl<'a> GatherReader<'a> {
         if region.is_empty() {
             return Ok(());
         }
-        for (part, along) in self.joined_positions(region) {
-            let picks = &self.gather.parts[part].picks;
+        for one in self.parts_of(region) {
+            let picks = &self.gather.parts[one.part].picks;
             let stretches: Vec<Vec<Stretch>> = (0..region.shape.len())
-                .map(|axis| match &along {
-                    Some((joined, positions)) if *joined == axis => {
-                        stretches(picks, axis, positions.iter().copied())
-                    }
+                .map(|axis| match self.gather.joined {
+                    Some(joined) if joined == axis => stretches(picks, axis, one.positions.iter().copied()),
                     _ => {
                         let order = &self.gather.axes[axis];
                         let places = region.start[axis]..region.start[axis] + region.shape[axis];
@@ -340,24 +352,32 @@ impl<'a> GatherReader<'a> {
                     start: chosen.iter().zip(&region.start).map(|(one, origin)| one.start - origin).collect(),
                     shape: chosen.iter().map(|one| one.length).collect(),
                 };
-                visit(part, source_region(picks, &chosen).as_ref(), &to)
+                visit(one.part, source_region(picks, &chosen).as_ref(), &to)
             })?;
         }
         Ok(())
     }
 
-    /// Returns the parts that a region of the result touches, with their positions on the joined axis.
-    #[expect(clippy::type_complexity, reason = "a part, the axis, and pairs of position and pick")]
-    fn joined_positions(&self, region: &Region) -> Vec<(usize, Option<(usize, Vec<(u64, u64)>)>)> {
-        let Some(axis) = self.gather.joined else { return vec![(0, None)] };
+    /// Returns the parts that a region of the result touches.
+    fn parts_of(&self, region: &Region) -> Vec<PartOfRegion> {
+        let Some(axis) = self.gather.joined else {
+            return vec![PartOfRegion { part: 0, positions: Vec::new() }];
+        };
         let order = &self.gather.axes[axis];
         let mut of_part: BTreeMap<usize, Vec<(u64, u64)>> = BTreeMap::new();
         for place in region.start[axis]..region.start[axis] + region.shape[axis] {
             let (part, local) = order.pick_at(place);
             of_part.entry(part).or_default().push((place, local));
         }
-        of_part.into_iter().map(|(part, positions)| (part, Some((axis, positions)))).collect()
+        of_part.into_iter().map(|(part, positions)| PartOfRegion { part, positions }).collect()
     }
+}
+
+/// A part that a region of the result touches.
+struct PartOfRegion {
+    part: usize,
+    /// Its places along the joined axis, with their positions among its picks; none where no axis is joined.
+    positions: Vec<(u64, u64)>,
 }
 
 impl std::fmt::Debug for GatherReader<'_> {

@@ -80,7 +80,7 @@ impl Run<'_> {
         self.meter.write_time.add_time(started.elapsed());
         match self.whole {
             Whole::Scatter(_) => self.meter.scratch_bytes.add(bytes.len() as u64),
-            Whole::Plan | Whole::Gather(_) => {
+            Whole::Plan | Whole::Gather(_) | Whole::GatherAround(_) => {
                 self.meter.bytes_written.add(bytes.len() as u64);
                 self.meter.objects_written.add(1);
             }
@@ -96,7 +96,7 @@ impl Run<'_> {
 
     /// Writes down what is done; from then on a resumed run leaves it alone.
     pub(super) fn journal(&self, copy: &Copy<'_>, done: &mut Vec<Record>) -> Result<()> {
-        if !done.is_empty() {
+        if !done.is_empty() && !matches!(self.whole, Whole::GatherAround(_)) {
             match copy.sink {
                 Sink::Local { journal: Some(journal), .. } => journal.append(done)?,
                 Sink::Local { journal: None, .. } => {}

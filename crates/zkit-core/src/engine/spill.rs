@@ -1,6 +1,11 @@
 //! Rechunks through scratch space: one array after the other, each stage on every core.
+//!
+//! A run that is resumed goes on in the middle: pieces that are there and as they were recorded are not made again, and
+//! rounds of which all chunks are done are passed over.
 
-use std::path::Path;
+mod scratch;
+
+pub use self::scratch::{LeftPieces, Scratch};
 
 use super::copy::{CorruptChunk, Endpoint, RunOptions, Whole, run_units};
 use super::prepared::Place;
@@ -9,8 +14,9 @@ use super::survey::{SurveyDepth, survey};
 use crate::cancel::Cancel;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Observer, Silent};
-use crate::plan::{CopyPlan, Spill, Stage, Stored, Totals};
-use crate::store::{LocalStore, LocalWriter, Store, write_error};
+use crate::grid::{ChunkSet, for_each_index};
+use crate::plan::{ArrayCopy, CopyPlan, Spill, Stage, Stored, Totals};
+use crate::store::{LocalStore, Store};
 
 /// Runs both stages of every round of one array.
 pub(super) fn run_spill(
@@ -30,37 +36,65 @@ pub(super) fn run_spill(
         );
         Error::new(ErrorKind::Usage, message)
     })?;
+    let done = endpoint.done.get(place.in_store);
     let mut corrupt = Vec::new();
-    for round in 0..spill.rounds {
-        clear(scratch)?;
-        std::fs::create_dir_all(scratch).map_err(|error| write_error(scratch, "create", error))?;
-        let writer = LocalWriter::open(scratch)?;
-        let sink = Sink::Local { writer: &writer, journal: None };
-        let pieces = Endpoint { sink, done: &[], resumed: false, ..*endpoint };
-        corrupt.extend(run_stage(
+    for round in (0..spill.rounds).filter(|&round| !is_done(array, spill, round, done)) {
+        let pieces = scratch.begin(array, spill, round, plan.jobs, cancel)?;
+        let sink = Sink::Local { writer: &pieces.writer, journal: Some(&pieces.journal) };
+        let scattered = Endpoint { sink, done: &pieces.done, resumed: pieces.reused, ..*endpoint };
+        // of the store of pieces there is one array
+        let alone = Place { in_store: 0, ..place };
+        let skipped = run_stage(
             plan,
-            Whole::Scatter(place),
+            Whole::Scatter(alone),
             array.scatter(spill, round),
-            &pieces,
-            options,
-            observer,
-            cancel,
-        )?);
-        let store = Store::Local(LocalStore::open(scratch, false)?);
-        let stored = stored_pieces(&store, spill, cancel)?;
-        let gathered = Endpoint { source: &store, ..*endpoint };
-        run_stage(
-            plan,
-            Whole::Gather(place),
-            array.gather(spill, round, stored),
-            &gathered,
+            &scattered,
             options,
             observer,
             cancel,
         )?;
+        let whole = if skipped.is_empty() { Whole::Gather(place) } else { Whole::GatherAround(place) };
+        corrupt.extend(skipped);
+        let store = Store::Local(LocalStore::open(pieces.writer.root(), false)?);
+        let stored = stored_pieces(&store, spill, cancel)?;
+        let gathered = Endpoint { source: &store, ..*endpoint };
+        let stage = array.gather(spill, round, stored);
+        run_stage(plan, whole, stage, &gathered, options, observer, cancel)?;
+        drop(pieces);
+        scratch.clear()?;
     }
-    clear(scratch)?;
+    scratch.clear()?;
     Ok(corrupt)
+}
+
+/// Removes what earlier runs left in scratch space and is of no use to this one.
+pub(super) fn clear_left(plan: &CopyPlan, endpoints: &[Endpoint<'_>]) -> Result<()> {
+    for (store, endpoint) in endpoints.iter().enumerate() {
+        let Some(scratch) = &endpoint.scratch else { continue };
+        let spills = plan.arrays.iter().any(|array| array.store == store && array.spill.is_some());
+        if spills && scratch.left == LeftPieces::Reuse {
+            continue;
+        }
+        match scratch.clear() {
+            // whoever needs no scratch space is not in the way of another run there
+            Err(error) if error.kind() == ErrorKind::Conflict && !spills => {}
+            cleared => cleared?,
+        }
+    }
+    Ok(())
+}
+
+/// Returns whether all chunks of a round are there already.
+fn is_done(array: &ArrayCopy, spill: &Spill, round: u64, done: Option<&ChunkSet>) -> bool {
+    let Some(done) = done.filter(|done| !done.is_empty()) else { return false };
+    let grid = &array.target.metadata.grid;
+    array.gather_units(spill, round).into_iter().all(|unit| {
+        let missing = |index: &[u64]| match grid.position_of(index).is_some_and(|at| done.contains(at)) {
+            true => Ok(()),
+            false => Err(()),
+        };
+        for_each_index(&spill.gather.chunk_ranges(grid, unit), missing).is_ok()
+    })
 }
 
 fn run_stage(
@@ -96,14 +130,4 @@ fn stored_pieces(store: &Store, spill: &Spill, cancel: &Cancel) -> Result<Stored
         largest_bytes: listing.sizes.range().map_or(0, |(_, largest)| largest),
         chunks: listing.stored,
     })
-}
-
-/// Removes the scratch space of this run, or of one that died.
-fn clear(scratch: &Path) -> Result<()> {
-    match std::fs::remove_dir_all(scratch) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(write_error(scratch, "remove", error))
-        }
-        _ => Ok(()),
-    }
 }

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::grid::{Region, for_each_index, product};
 use crate::metadata::AbsentChunks;
 use crate::plan::{Cover, Unit};
-use crate::read::{ReadContext, codec_error, with_scratch};
+use crate::read::{ChunkSource, ReadContext, codec_error, with_scratch};
 use crate::units::saturating_usize;
 
 impl Run<'_> {
@@ -86,29 +86,43 @@ impl Run<'_> {
         let whole = copy.reader()?.visit_variable(region, context, &mut |element| elements.push(element));
         let Err(error) = whole else { return Ok(true) };
         if !self.skips(&error) {
-            self.corrupt(copy, &[], error)?;
+            self.corrupt(copy, &[], None, error)?;
         }
         let grid = &copy.array.source.metadata.grid;
         let count = saturating_usize(region.elements().unwrap_or(u64::MAX));
         *elements = VariableElements::filled(copy.fill()?, count);
         for_each_index(&grid.chunks_of(region), |chunk_index| {
             let part = grid.chunk_region(chunk_index).intersection(region);
-            let mut found = Vec::new();
-            let read =
-                copy.reader()?.visit_variable(&part, context, &mut |element| found.push(element.to_vec()));
-            if let Err(error) = read {
-                return self.corrupt(copy, chunk_index, error);
+            let Err(error) = read_part(copy, &part, region, context, elements) else { return Ok(()) };
+            let inner = self.inner_chunks(copy, chunk_index, &part, &ChunkSource::Local, &error)?;
+            if inner.is_empty() {
+                return self.corrupt(copy, chunk_index, None, error);
             }
-            let ranges: Vec<_> =
-                part.start.iter().zip(&part.shape).map(|(&at, &length)| at..at + length).collect();
-            let mut found = found.into_iter();
-            for_each_index(&ranges, |index| {
-                let along = index.iter().zip(&region.start).zip(&region.shape);
-                let flat = along.fold(0, |flat, ((&at, &start), &length)| flat * length + at - start);
-                elements.set(saturating_usize(flat), &found.next().unwrap_or_default());
-                Ok(())
+            inner.iter().try_for_each(|(inner, part)| {
+                read_part(copy, part, region, context, elements)
+                    .or_else(|error| self.corrupt(copy, chunk_index, Some(inner), error))
             })
         })?;
         Ok(false)
     }
+}
+
+/// Reads a part of a box to its place among the elements of the box; they stay as they were after an error.
+fn read_part(
+    copy: &Copy<'_>,
+    part: &Region,
+    region: &Region,
+    context: ReadContext<'_>,
+    elements: &mut VariableElements,
+) -> Result<()> {
+    let mut found = Vec::new();
+    copy.reader()?.visit_variable(part, context, &mut |element| found.push(element.to_vec()))?;
+    let ranges: Vec<_> = part.start.iter().zip(&part.shape).map(|(&at, &length)| at..at + length).collect();
+    let mut found = found.into_iter();
+    for_each_index(&ranges, |index| {
+        let along = index.iter().zip(&region.start).zip(&region.shape);
+        let flat = along.fold(0, |flat, ((&at, &start), &length)| flat * length + at - start);
+        elements.set(saturating_usize(flat), &found.next().unwrap_or_default());
+        Ok(())
+    })
 }

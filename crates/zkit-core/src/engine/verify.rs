@@ -93,7 +93,7 @@ pub fn verify(
             .corrupt
             .iter()
             .filter(|chunk| chunk.array == position)
-            .map(|chunk| array.source.metadata.grid.chunk_region(&chunk.chunk_index))
+            .map(|chunk| chunk.region(&array.source.metadata))
             .collect();
         for window in windows {
             tasks.extend(without(window, &skipped, array).into_iter().map(|window| Task { array, window }));
@@ -117,19 +117,27 @@ pub fn verify(
     Ok(Verified { regions: tasks.len() as u64, bytes })
 }
 
-/// Returns what is left of a window beside skipped chunks: the whole of it, or its source chunks but for those.
+/// Returns what is left of a window beside skipped chunks: the whole of it, or its source chunks but for those, or the inner
+/// chunks of these.
 fn without(window: Window, skipped: &[Region], array: &ArrayCopy) -> Vec<Window> {
     if skipped.iter().all(|chunk| chunk.intersection(&window.region).is_empty()) {
         return vec![window];
     }
     let grid = &array.source.metadata.grid;
     let mut left = Vec::new();
+    let is_sound = |region: &Region| skipped.iter().all(|other| other.intersection(region).is_empty());
     // visiting cannot fail
     let _ = crate::grid::for_each_index::<()>(&grid.chunks_of(&window.region), |index| {
         let chunk = grid.chunk_region(index);
-        if !skipped.contains(&chunk) {
-            left.push(Window { region: chunk.intersection(&window.region), chunk: None });
-        }
+        let part = chunk.intersection(&window.region);
+        let parts = match is_sound(&chunk) {
+            true => vec![part],
+            false => {
+                let inner = array.source.metadata.inner_chunks(index, &part);
+                inner.into_iter().map(|(_, part)| part).filter(is_sound).collect()
+            }
+        };
+        left.extend(parts.into_iter().map(|region| Window { region, chunk: None }));
         Ok(())
     });
     left

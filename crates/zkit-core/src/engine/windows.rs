@@ -2,7 +2,8 @@
 
 use crate::grid::{Grid, Region};
 use crate::metadata::AbsentChunks;
-use crate::plan::ArrayCopy;
+use crate::plan::{ArrayCopy, Gather};
+use crate::units::saturating_usize;
 
 /// Bytes of an array out of which one is compared.
 const SAMPLE_EVERY: u64 = 100;
@@ -43,6 +44,9 @@ pub(super) fn sample(array: &ArrayCopy) -> Vec<Window> {
         return Vec::new();
     }
     let mut random = Random(xxhash_rust::xxh3::xxh3_64(array.source.path.as_bytes()));
+    if let Some(gather) = &array.gather {
+        return sample_gathered(array, gather, &mut random);
+    }
     let mut ranks = vec![0, stored.len().saturating_sub(1)];
     let window = window_at(array, &vec![0; grid.rank()], &mut random);
     let wanted = array
@@ -87,14 +91,45 @@ pub(super) fn sample(array: &ArrayCopy) -> Vec<Window> {
     }
 }
 
+/// Returns windows of an array that is gathered: what the first chunk of its sources gives, the last, and one in a hundred
+/// of the others. What is compared is little; what is decoded for it is a whole chunk each time.
+fn sample_gathered(array: &ArrayCopy, gather: &Gather, random: &mut Random) -> Vec<Window> {
+    let grid = &array.source.metadata.grid;
+    let total = grid.total().unwrap_or(0);
+    let mut chosen = vec![0, total - 1];
+    let strata = (total / SAMPLE_EVERY).clamp(1, MOST_WINDOWS);
+    for at in 0..strata {
+        let (from, to) = (at * total / strata, (at + 1) * total / strata);
+        chosen.push(from + random.below(to - from));
+    }
+    chosen.sort_unstable();
+    chosen.dedup();
+    let window = |position: u64| {
+        let mut region = grid.chunk_region(&grid.index_at(position));
+        for (d, axis) in gather.axes.iter().enumerate() {
+            if let Some(places) = axis.places() {
+                // what lies together in the source is spread over the copy
+                (region.start[d], region.shape[d]) = (places[saturating_usize(region.start[d])], 1);
+            }
+        }
+        smaller(Window { region, chunk: None }, array, WINDOW_BYTES.0, random)
+    };
+    chosen.into_iter().map(window).collect()
+}
+
 /// Returns a window at a source chunk, halved along its longest dimension, to a random half, until it is small enough;
 /// one that stands for a chunk that zkit does not decode is that chunk.
 fn window_at(array: &ArrayCopy, chunk_index: &[u64], random: &mut Random) -> Window {
-    let mut window = windows_of(array, chunk_index, random);
+    let window = windows_of(array, chunk_index, random);
     if !array.source.metadata.unknown_codecs().is_empty() {
         return window;
     }
     let most = array.decoded_chunk_bytes().clamp(WINDOW_BYTES.0, WINDOW_BYTES.1);
+    smaller(window, array, most, random)
+}
+
+/// Halves a window along its longest dimension, to a random half, until it takes at most so many bytes.
+fn smaller(mut window: Window, array: &ArrayCopy, most: u64, random: &mut Random) -> Window {
     while window.bytes(array) > most {
         let region = &mut window.region;
         let Some(d) = (0..region.shape.len()).max_by_key(|&d| region.shape[d]) else { break };

@@ -3,6 +3,7 @@
 use super::array::{ArrayMetadata, ZarrFormat};
 use super::codec_spec::CodecSpec;
 use super::json::{Json, Object};
+use crate::grid::{Region, for_each_index};
 
 /// Where chunks lie: on a regular grid, alone or several in one shard.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,9 +37,6 @@ impl Layout {
         check_lengths("shards", shard_shape, rank)?;
         if format == ZarrFormat::V2 {
             return Err("Zarr v2 has no shards; write them with --zarr-format 3".to_owned());
-        }
-        if source.data_type.is_variable() {
-            return Err("zkit does not write shards of elements of variable length".to_owned());
         }
         let lengths = shard_shape.iter().zip(&self.chunk_shape).enumerate();
         for (dimension, (shard, chunk)) in lengths {
@@ -104,6 +102,36 @@ impl ArrayMetadata {
     pub fn dimension_label(&self, dimension: usize) -> String {
         let name = self.dimension_names.as_ref().and_then(|names| names.get(dimension)?.as_ref());
         name.map_or_else(|| format!("dimension {dimension}"), |name| format!("`{name}`"))
+    }
+
+    /// Returns the inner chunks of a shard that a region touches: the place of each in the shard, and its elements inside the
+    /// region. None where chunks are not sharded.
+    pub fn inner_chunks(&self, chunk_index: &[u64], region: &Region) -> Vec<(Vec<u64>, Region)> {
+        let mut found = Vec::new();
+        if self.sharding().is_none() {
+            return found;
+        }
+        let shard = self.grid.chunk_shape(chunk_index);
+        let ranges: Vec<_> =
+            shard.iter().zip(self.chunk_shape()).map(|(&length, inner)| 0..length / inner.max(1)).collect();
+        // visiting cannot fail
+        let _ = for_each_index::<()>(&ranges, |inner| {
+            let part = self.inner_region(chunk_index, inner).intersection(region);
+            if !part.is_empty() {
+                found.push((inner.to_vec(), part));
+            }
+            Ok(())
+        });
+        found
+    }
+
+    /// Returns the elements of an inner chunk that lie inside the array, by its place in the shard.
+    pub fn inner_region(&self, chunk_index: &[u64], inner_index: &[u64]) -> Region {
+        let shard = self.grid.chunk_region(chunk_index);
+        let shape = self.chunk_shape();
+        let start = shard.start.iter().zip(inner_index).zip(&shape);
+        let start = start.map(|((&start, &at), &length)| start.saturating_add(at.saturating_mul(length)));
+        Region { start: start.collect(), shape }.intersection(&shard)
     }
 }
 
@@ -280,13 +308,12 @@ mod tests {
     }
 
     #[test]
-    fn text_changes_its_chunks_and_gets_no_shards() {
+    fn text_changes_its_chunks_and_gets_shards() {
         let source = v3_of("string", "[8]", &regular("[2]"), r#"{"name":"vlen-utf8"},{"name":"zstd"}"#);
         let plain = copy(&source, ZarrFormat::V3, TargetCodec::Keep, &layout(&[5], None)).unwrap();
         assert_eq!(codecs(&plain), ["vlen-utf8", "zstd:0"]);
-        let refused =
-            copy(&source, ZarrFormat::V3, TargetCodec::Keep, &layout(&[2], Some(&[4]))).unwrap_err();
-        assert!(refused.contains("variable length"));
+        let sharded = copy(&source, ZarrFormat::V3, TargetCodec::Keep, &layout(&[2], Some(&[4]))).unwrap();
+        assert_eq!(codecs(&sharded), ["sharding(2; vlen-utf8, zstd:0)"]);
     }
 
     #[test]

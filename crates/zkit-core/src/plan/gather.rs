@@ -38,8 +38,8 @@ pub enum Pick {
 pub struct Part {
     /// The store that it lies in, by its position among those of the run.
     pub store: usize,
-    /// The array.
-    pub array: ArrayNode,
+    /// The array: of many stores with the same metadata, mostly one in memory.
+    pub array: Arc<ArrayNode>,
     /// What is taken along each of its dimensions.
     pub picks: Vec<Pick>,
 }
@@ -352,27 +352,32 @@ struct Entry {
 
 /// In which chunks the positions of an axis lie.
 struct Chunks<'a> {
-    /// For each part, or once for all, the picks along the axis and the grids that they are cut by.
-    along: Vec<Vec<(usize, &'a Arc<[u64]>, Grid)>>,
+    /// For each part, or once for all, what is picked along the axis.
+    along: Vec<Vec<Cut<'a>>>,
     joined: bool,
+}
+
+/// What is picked along one dimension of a part.
+#[derive(PartialEq)]
+struct Cut<'a> {
+    dimension: usize,
+    indices: &'a [u64],
+    /// The grid that cuts it.
+    grid: Grid,
 }
 
 impl<'a> Chunks<'a> {
     fn new(wanted: &'a WantedGather, axis: usize, joined: bool, kind: SourceKind) -> Self {
-        let of = |part: &'a Part| -> Vec<_> {
-            picks_along(part, axis)
-                .map(|(dimension, indices)| (dimension, indices, cut(part, kind)))
-                .collect()
+        let of = |part: &'a Part| -> Vec<Cut<'a>> {
+            let picks = picks_along(part, axis);
+            picks.map(|(dimension, indices)| Cut { dimension, indices, grid: cut(part, kind) }).collect()
         };
-        let mut along: Vec<Vec<_>> = wanted.parts.iter().map(of).collect();
+        let mut along: Vec<Vec<Cut<'_>>> = wanted.parts.iter().map(of).collect();
         if !joined {
             // parts that are cut alike count once
-            let mut all: Vec<(usize, &Arc<[u64]>, Grid)> = Vec::new();
+            let mut all: Vec<Cut<'_>> = Vec::new();
             for one in along.into_iter().flatten() {
-                let alike = |(dimension, indices, grid): &(usize, &Arc<[u64]>, Grid)| {
-                    *dimension == one.0 && Arc::ptr_eq(indices, one.1) && *grid == one.2
-                };
-                if !all.iter().any(alike) {
+                if !all.contains(&one) {
                     all.push(one);
                 }
             }
@@ -384,9 +389,9 @@ impl<'a> Chunks<'a> {
     /// Returns the part and chunks that a position lies in.
     fn of(&self, entry: &Entry) -> Vec<u64> {
         let along = &self.along[if self.joined { entry.part } else { 0 }];
-        let chunk = |(dimension, indices, grid): &(usize, &Arc<[u64]>, Grid)| match indices[entry.local] {
+        let chunk = |cut: &Cut<'_>| match cut.indices[entry.local] {
             ABSENT => ABSENT,
-            element => grid.chunk_along(*dimension, element).index,
+            element => cut.grid.chunk_along(cut.dimension, element).index,
         };
         std::iter::once(entry.part as u64).chain(along.iter().map(chunk)).collect()
     }

@@ -189,7 +189,6 @@ impl LayoutWish {
         format: ZarrFormat,
     ) -> Result<Option<Option<Vec<u64>>>, String> {
         let stored = metadata.sharding().map(|_| metadata.grid.largest_chunk_shape());
-        let variable = metadata.data_type.is_variable();
         let lengths = found(self.shards.lengths(), metadata)?;
         match &self.shards {
             ShardsWish::None => return Ok(Some(None)),
@@ -197,10 +196,8 @@ impl LayoutWish {
                 if format == ZarrFormat::V2 {
                     return Err(NO_SHARDS_IN_V2.to_owned());
                 }
-                let item_bytes = metadata.data_type.item_bytes();
-                let shards =
-                    item_bytes.and_then(|bytes| shapes::shard_shape(metadata.shape(), chunk_shape, bytes));
-                return Ok(Some(shards));
+                let item_bytes = metadata.data_type.item_bytes().unwrap_or(VARIABLE_ITEM_BYTES);
+                return Ok(Some(shapes::shard_shape(metadata.shape(), chunk_shape, item_bytes)));
             }
             ShardsWish::Lengths(_) if !lengths.is_empty() => {}
             ShardsWish::Keep | ShardsWish::Lengths(_) => {
@@ -210,9 +207,6 @@ impl LayoutWish {
         }
         if format == ZarrFormat::V2 {
             return Err(NO_SHARDS_IN_V2.to_owned());
-        }
-        if variable {
-            return Err("zkit does not write shards of elements of variable length".to_owned());
         }
         let mut shards = whole_chunks(stored.as_deref().unwrap_or(chunk_shape), chunk_shape);
         for (dimension, length) in lengths {
@@ -447,9 +441,14 @@ mod tests {
         for text in ["auto", "time=-1"] {
             assert!(wish("keep", text).resolve(&weather(), None).unwrap_err().contains("v2 has no shards"));
         }
+    }
+
+    #[test]
+    fn text_gets_shards_as_numbers_do() {
         let text = sharded("string", "vlen-utf8");
-        assert!(wish("keep", "time=80").resolve(&text, None).unwrap_err().contains("variable length"));
-        assert_eq!(wish("keep", "auto").resolve(&text, None).unwrap().unwrap().shard_shape, None);
+        let layout = |shards| wish("keep", shards).resolve(&text, None).unwrap().unwrap();
+        assert_eq!(layout("time=80").shard_shape.unwrap()[0], 80);
+        assert!(layout("auto").shard_shape.unwrap()[0] > 10);
     }
 
     #[test]

@@ -197,6 +197,16 @@ fn pieces(source: &ArrayMetadata, piece: &[u64], around: &[u64]) -> Option<Array
     })
 }
 
+impl Spill {
+    /// Returns whether a box of one of the stages belongs to a round.
+    fn is_of_round(&self, stage: &Rechunk, target: &Grid, unit: u64, round: u64) -> bool {
+        let (d, length) = self.round;
+        let of_round = round.saturating_mul(length)..(round + 1).saturating_mul(length);
+        let start = stage.unit_region(target, unit).start;
+        self.rounds == 1 || start.get(d).is_some_and(|at| of_round.contains(at))
+    }
+}
+
 impl ArrayCopy {
     /// Returns the first stage of a round: from the source to pieces.
     pub fn scatter(&self, spill: &Spill, round: u64) -> Stage {
@@ -213,6 +223,16 @@ impl ArrayCopy {
     pub fn gather(&self, spill: &Spill, round: u64, stored: Stored) -> Stage {
         let ends = (spill.pieces.clone(), self.target.clone());
         self.stage(spill, round, ends, &spill.gather, self.absent, stored)
+    }
+
+    /// Returns the boxes of the second stage of a round that the source has anything for.
+    pub fn gather_units(&self, spill: &Spill, round: u64) -> Vec<u64> {
+        let (source, target) = (&self.source.metadata.grid, &self.target.metadata.grid);
+        let units: Vec<u64> = match self.absent {
+            AbsentChunks::Leave => spill.gather.units_of(source, target, &self.stored).iter().collect(),
+            AbsentChunks::Write => (0..spill.gather.units()).collect(),
+        };
+        units.into_iter().filter(|&unit| spill.is_of_round(&spill.gather, target, unit, round)).collect()
     }
 
     fn stage(
@@ -239,16 +259,11 @@ impl ArrayCopy {
             stored_bytes: stored.bytes,
             largest_bytes: stored.largest_bytes,
         };
-        let (d, length) = spill.round;
-        let of_round = round.saturating_mul(length)..(round + 1).saturating_mul(length);
         let grid = &array.target.metadata.grid;
         let units = units_of(0, &array)
             .into_iter()
             .filter(|unit| match unit.cover {
-                Cover::Box(position) => {
-                    let start = rechunk.unit_region(grid, position).start;
-                    spill.rounds == 1 || start.get(d).is_some_and(|at| of_round.contains(at))
-                }
+                Cover::Box(position) => spill.is_of_round(rechunk, grid, position, round),
                 Cover::Chunks(_) => true,
             })
             .collect();

@@ -4,6 +4,7 @@ mod line;
 mod part;
 mod picks;
 mod reader;
+mod shard_index;
 mod slabs;
 mod variable;
 mod visit;

@@ -33,7 +33,8 @@ impl ArrayReader<'_> {
                     Some(fetched) => ChunkSource::Fetched(fetched[position].as_ref()),
                     None => ChunkSource::Local,
                 };
-                self.decode_variable_chunk(chunk_index, &source, context)
+                let part = grid.chunk_region(chunk_index).intersection(region);
+                self.decode_variable_part(chunk_index, &part, &source, context)
             });
             work.collect()
         });
@@ -63,6 +64,21 @@ impl ArrayReader<'_> {
         source: &ChunkSource<'_>,
         context: ReadContext<'_>,
     ) -> Result<Option<VariableElements>> {
+        let whole = self.node().metadata.grid.chunk_region(chunk_index);
+        self.decode_variable_part(chunk_index, &whole, source, context)
+    }
+
+    /// Decodes a chunk, or as much of it as holds the elements of `part`; the others hold anything.
+    fn decode_variable_part(
+        &self,
+        chunk_index: &[u64],
+        part: &Region,
+        source: &ChunkSource<'_>,
+        context: ReadContext<'_>,
+    ) -> Result<Option<VariableElements>> {
+        let chunk = self.node().metadata.grid.chunk_region(chunk_index);
+        let start = part.start.iter().zip(&chunk.start).map(|(&at, &origin)| at.saturating_sub(origin));
+        let wanted = Region { start: start.collect(), shape: part.shape.clone() };
         with_scratch(|scratch, buffer, _| {
             let Some(encoded) = self.encoded(chunk_index, source, buffer, context.meter)? else {
                 return Ok(None);
@@ -70,7 +86,7 @@ impl ArrayReader<'_> {
             let started = Instant::now();
             let elements = self
                 .chain_for(chunk_index)?
-                .decode_variable(scratch, encoded, self.encoded_limit())
+                .decode_variable_part(scratch, encoded, Some(&wanted), self.encoded_limit())
                 .map_err(codec_error)?;
             context.meter.bytes_decoded.add(elements.memory_bytes() as u64);
             context.meter.decode_time.add_time(started.elapsed());

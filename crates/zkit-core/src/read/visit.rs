@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::reader::{ArrayReader, ChunkSource, ThreadBuffers, codec_error, to_usize, with_buffers};
 use crate::codec::{Chain, ShardCodec};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::event::Meter;
 use crate::grid::{Region, for_each_index};
 use crate::kernels::copy::{Strided, Strides, c_strides};
@@ -159,21 +159,11 @@ impl ArrayReader<'_> {
         let whole = wanted.shape == chain.shape();
         let large = chain.decoded_bytes().is_none_or(|bytes| bytes as u64 > WHOLE_SHARD_BYTES);
         let alone = matches!(source, ChunkSource::Local) && (large || !whole);
-        let started = Instant::now();
         let (index, bytes) = if alone {
-            let length = shard.index_bytes() as u64;
-            let stored = match shard.index_at_start() {
-                true => self.store().get_range(&key, 0, length, head)?,
-                false => self.store().get_suffix(&key, length, head)?,
+            let Some(index) = self.stored_index(shard, &key, (codec, head), meter)? else {
+                return visit(Piece::Absent);
             };
-            let Some(stored) = stored else { return visit(Piece::Absent) };
-            if (head.len() as u64) < length {
-                let message = format!("a shard of {stored} bytes cannot hold its index of {length}");
-                return Err(Error::new(ErrorKind::Corrupt, message));
-            }
-            meter.read_time.add_time(started.elapsed());
-            meter.bytes_read.add(length);
-            (shard.read_index(codec, head, stored).map_err(codec_error)?, None)
+            (index, None)
         } else {
             let Some(bytes) = self.encoded(wanted.chunk_index, source, encoded, meter)? else {
                 return visit(Piece::Absent);

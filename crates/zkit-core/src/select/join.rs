@@ -85,11 +85,7 @@ impl Coordinate {
 }
 
 fn whole(value: i128) -> Vec<u8> {
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        reason = "checked: the float is that value"
-    )]
+    #[expect(clippy::cast_precision_loss, reason = "checked: the float is that value")]
     let float = value as f64;
     #[expect(clippy::cast_possible_truncation, reason = "saturates, and then differs")]
     let exact = float as i128 == value;

@@ -8,9 +8,11 @@ mod http;
 mod key;
 mod local;
 mod memory;
+mod parts;
 mod remote;
 mod seen;
 mod upload;
+mod write_back;
 mod writer;
 mod zip;
 

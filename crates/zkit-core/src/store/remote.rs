@@ -15,6 +15,7 @@ use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::http::HttpBuilder;
+use object_store::multipart::MultipartStore;
 use object_store::path::Path as ObjectPath;
 use object_store::{
     ClientConfigKey, ClientOptions, GetOptions, GetRange, ObjectStore, ObjectStoreExt as _, RetryConfig,
@@ -23,6 +24,7 @@ use tokio::runtime::Runtime;
 
 use super::any::{Child, ChildKind, ObjectInfo, ObjectKind, ObjectStat, StoreOptions, too_large};
 use super::http::CountingConnector;
+use super::parts::PartsServer;
 use super::seen::{Reads, Seen, SeenLog, names_stamp};
 use crate::cancel::Cancel;
 use crate::error::{Error, ErrorKind, Result};
@@ -52,6 +54,8 @@ pub struct RemoteStore {
 #[derive(Debug)]
 pub(super) struct Inner {
     pub(super) store: Arc<dyn ObjectStore>,
+    /// The same server, for objects in parts; web servers take none.
+    pub(super) parts: Option<PartsServer>,
     prefix: ObjectPath,
     pub(super) place: String,
     /// The URL up to its path: stores with the same share their connections.
@@ -69,7 +73,7 @@ impl RemoteStore {
         let place = url.to_string();
         let failed = |error: object_store::Error| setup_error(url, &error);
         let connector = CountingConnector::new(options.max_requests_per_second, options.pulse.clone());
-        let store = build(*scheme, parsed, options, &connector).map_err(failed)?;
+        let (store, parts) = build(*scheme, parsed, options, &connector).map_err(failed)?;
         let prefix = prefix_of(*scheme, parsed).map_err(|error| failed(error.into()))?;
         let base = parsed[..url::Position::BeforePath].to_owned();
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -83,7 +87,7 @@ impl RemoteStore {
         let cancel = options.cancel.clone();
         let runtime = Arc::new(runtime);
         Ok(Self {
-            inner: Arc::new(Inner { store, prefix, place, base, seen: SeenLog::of(options.reads) }),
+            inner: Arc::new(Inner { store, parts, prefix, place, base, seen: SeenLog::of(options.reads) }),
             runtime,
             connector,
             cancel,
@@ -125,9 +129,10 @@ impl RemoteStore {
     }
 
     fn with_prefix(&self, prefix: ObjectPath, place: String) -> Self {
-        let (store, base) = (Arc::clone(&self.inner.store), self.inner.base.clone());
+        let (store, parts) = (Arc::clone(&self.inner.store), self.inner.parts.clone());
+        let base = self.inner.base.clone();
         let seen = SeenLog::of(if self.inner.seen.is_some() { Reads::Kept } else { Reads::Forgotten });
-        Self { inner: Arc::new(Inner { store, prefix, place, base, seen }), ..self.clone() }
+        Self { inner: Arc::new(Inner { store, parts, prefix, place, base, seen }), ..self.clone() }
     }
 
     /// Says that something moved, where waiting is all there is to do.
@@ -471,7 +476,7 @@ fn build(
     url: &url::Url,
     options: &StoreOptions,
     connector: &CountingConnector,
-) -> object_store::Result<Arc<dyn ObjectStore>> {
+) -> object_store::Result<(Arc<dyn ObjectStore>, Option<PartsServer>)> {
     // a throttled server asks for patience, a wrong address for none: some twenty seconds
     let retry = RetryConfig {
         max_retries: MAX_RETRIES,
@@ -502,7 +507,7 @@ fn build(
             let known = settings(options)
                 .filter_map(|(key, value)| Some((key.parse::<AmazonS3ConfigKey>().ok()?, value)));
             let known = known.filter(|(key, _)| !matches!(key, AmazonS3ConfigKey::Client(_)));
-            Arc::new(known.fold(builder, |builder, (key, value)| builder.with_config(key, value)).build()?)
+            both(known.fold(builder, |builder, (key, value)| builder.with_config(key, value)).build()?)
         }
         Scheme::Gcs => {
             let builder =
@@ -512,7 +517,7 @@ fn build(
             let known = settings(options)
                 .filter_map(|(key, value)| Some((key.parse::<GoogleConfigKey>().ok()?, value)));
             let known = known.filter(|(key, _)| !matches!(key, GoogleConfigKey::Client(_)));
-            Arc::new(known.fold(builder, |builder, (key, value)| builder.with_config(key, value)).build()?)
+            both(known.fold(builder, |builder, (key, value)| builder.with_config(key, value)).build()?)
         }
         Scheme::Azure => {
             let builder =
@@ -522,15 +527,21 @@ fn build(
             let known = settings(options)
                 .filter_map(|(key, value)| Some((key.parse::<AzureConfigKey>().ok()?, value)));
             let known = known.filter(|(key, _)| !matches!(key, AzureConfigKey::Client(_)));
-            Arc::new(known.fold(builder, |builder, (key, value)| builder.with_config(key, value)).build()?)
+            both(known.fold(builder, |builder, (key, value)| builder.with_config(key, value)).build()?)
         }
         Scheme::Http => {
             let whole = url.as_str().trim_end_matches('/');
             let client = if url.scheme() == "http" { client.with_allow_http(true) } else { client };
             let builder = HttpBuilder::new().with_url(whole).with_client_options(client).with_retry(retry);
-            Arc::new(builder.with_http_connector(connector.clone()).build()?)
+            (Arc::new(builder.with_http_connector(connector.clone()).build()?), None)
         }
     })
+}
+
+/// Returns a client as both of what it is.
+fn both<Client: ObjectStore + MultipartStore>(client: Client) -> (Arc<dyn ObjectStore>, Option<PartsServer>) {
+    let client = Arc::new(client);
+    (Arc::<Client>::clone(&client), Some(PartsServer(client)))
 }
 
 /// Returns the environment's settings, then the caller's, with keys in lower case as object_store parses them.

@@ -9,11 +9,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use futures_util::StreamExt as _;
 use futures_util::future::{Either, select};
-use futures_util::{StreamExt as _, TryStreamExt as _};
 use object_store::{ObjectStoreExt as _, PutMode, PutOptions, PutPayload, UpdateVersion};
 use tokio::sync::watch;
 
+use super::parts::MULTIPART_BYTES;
 use super::remote::{Inner, RemoteStore};
 use crate::cancel::Cancel;
 use crate::error::{Error, ErrorKind, Result};
@@ -25,12 +26,6 @@ const PUTS_MOST: u64 = 64 * ONE_PUT;
 const ONE_PUT: u64 = 1000;
 /// A write that takes so much of the time for one request says that there are too many at once.
 const SLOW_SHARE: u32 = 3;
-/// Larger objects are sent in parts.
-const MULTIPART_BYTES: usize = 64 << 20;
-/// A part; all but the last have the same size, as some servers ask.
-const PART_BYTES: usize = 16 << 20;
-/// Parts of one object that are sent at once.
-const PARTS_IN_FLIGHT: usize = 4;
 /// Objects that are listed, and then removed, at once.
 const REMOVED_AT_ONCE: usize = 1000;
 /// How soon a thread that waits for room learns that the run is cancelled.
@@ -119,6 +114,8 @@ pub struct RemoteWriter {
 /// What one writer does not share with others.
 #[derive(Debug)]
 struct Own {
+    /// Where marks of uploads in parts go, if anybody is to find them.
+    marks: Option<Arc<Inner>>,
     puts: AtomicU64,
     started: AtomicBool,
     failed: AtomicBool,
@@ -151,7 +148,18 @@ impl Own {
 impl RemoteWriter {
     /// Returns a writer to `store` that shares `room` with others.
     pub fn new(store: RemoteStore, room: &UploadRoom) -> Self {
+        Self::with_marks(store, room, None)
+    }
+
+    /// Returns a writer to `store` that leaves marks of what it sends in parts in `beside`, see
+    /// [`RemoteStore::give_up_uploads_blocking`].
+    pub fn marking(store: RemoteStore, room: &UploadRoom, beside: &RemoteStore) -> Self {
+        Self::with_marks(store, room, Some(Arc::clone(&beside.inner)))
+    }
+
+    fn with_marks(store: RemoteStore, room: &UploadRoom, marks: Option<Arc<Inner>>) -> Self {
         let own = Own {
+            marks,
             puts: AtomicU64::new(0),
             started: AtomicBool::new(false),
             failed: AtomicBool::new(false),
@@ -226,7 +234,8 @@ impl RemoteWriter {
         let length = bytes.len() as u64;
         self.store.runtime.spawn(async move {
             let begun = Instant::now();
-            let arrived = match select(pin!(inner.put(&key, bytes)), pin!(own.given_up())).await {
+            let put = inner.put(&key, bytes, own.marks.as_deref());
+            let arrived = match select(pin!(put), pin!(own.given_up())).await {
                 Either::Left((Ok(()), _)) => true,
                 Either::Left((Err(error), _)) => {
                     own.fail(error);
@@ -315,7 +324,7 @@ impl Own {
 impl RemoteStore {
     /// Writes an object, in place of any that is there, and waits for it.
     pub fn put_blocking(&self, key: &str, bytes: Bytes) -> Result<()> {
-        self.wait(self.inner.put(key, bytes))
+        self.wait(self.inner.put(key, bytes, None))
     }
 
     /// Writes an object if none is there, and waits for it.
@@ -395,32 +404,15 @@ impl RemoteStore {
 }
 
 impl Inner {
-    async fn put(&self, key: &str, bytes: Bytes) -> Result<()> {
+    /// Writes an object; one that is sent in parts leaves a mark in `beside` meanwhile.
+    async fn put(&self, key: &str, bytes: Bytes, beside: Option<&Self>) -> Result<()> {
         let path = self.path(key)?;
         let written = if bytes.len() > MULTIPART_BYTES {
-            self.put_in_parts(&path, bytes).await
+            self.put_in_parts(key, &path, bytes, beside).await
         } else {
             self.store.put(&path, bytes.into()).await.map(drop)
         };
         written.map_err(|error| self.write_error("write", key, &error))
-    }
-
-    async fn put_in_parts(&self, path: &object_store::path::Path, bytes: Bytes) -> object_store::Result<()> {
-        let mut upload = self.store.put_multipart(path).await?;
-        let starts = (0..bytes.len()).step_by(PART_BYTES);
-        let parts: Vec<_> = starts
-            .map(|start| upload.put_part(bytes.slice(start..bytes.len().min(start + PART_BYTES)).into()))
-            .collect();
-        let sent: object_store::Result<Vec<()>> =
-            futures_util::stream::iter(parts).buffer_unordered(PARTS_IN_FLIGHT).try_collect().await;
-        match sent {
-            Ok(_) => upload.complete().await.map(drop),
-            Err(error) => {
-                // parts of an upload that does not end are paid for, and seen by nobody
-                let _ = upload.abort().await;
-                Err(error)
-            }
-        }
     }
 
     async fn put_if(&self, key: &str, bytes: Bytes, mode: PutMode) -> Result<Conditional> {
@@ -459,7 +451,7 @@ impl Inner {
         if !as_expected {
             return Ok(Conditional::Refused);
         }
-        self.put(key, bytes.clone()).await?;
+        self.put(key, bytes.clone(), None).await?;
         match self.get_version(key, bytes.len() as u64 + 1).await? {
             Some((found, version)) if found == bytes => Ok(Conditional::Written(version)),
             _ => Ok(Conditional::Refused),

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 
+use super::write_back::WriteBack;
 use crate::error::{Error, ErrorKind, Result};
 use crate::units::Bytes;
 
@@ -15,6 +16,7 @@ use crate::units::Bytes;
 pub struct LocalWriter {
     root: PathBuf,
     directory: OwnedFd,
+    write_back: Option<WriteBack>,
 }
 
 impl LocalWriter {
@@ -23,7 +25,13 @@ impl LocalWriter {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = rustix::fs::openat(CWD, root, flags, Mode::empty())
             .map_err(|error| write_error(root, "open", error.into()))?;
-        Ok(Self { root: root.to_owned(), directory })
+        Ok(Self { root: root.to_owned(), directory, write_back: None })
+    }
+
+    /// Opens an existing directory for objects that are to last: what is written goes to the disk early, so that the sync
+    /// at the end, which is still needed, is short.
+    pub fn open_lasting(root: &Path) -> Result<Self> {
+        Ok(Self { write_back: WriteBack::start(root), ..Self::open(root)? })
     }
 
     /// Returns the directory.
@@ -45,16 +53,13 @@ impl LocalWriter {
             }
             other => other,
         };
-        let written = file.and_then(|mut file| file.write_all(bytes));
-        written.map_err(|error| write_error(&self.root.join(key), "write", error))
+        self.fill(key, file, bytes)
     }
 
     /// Writes an object, in place of one that a run which died may have left half-written. It is not synced.
     pub fn replace(&self, key: &str, bytes: &[u8]) -> Result<()> {
         match self.create(key) {
-            Ok(mut file) => {
-                file.write_all(bytes).map_err(|error| write_error(&self.root.join(key), "write", error))
-            }
+            Ok(file) => self.fill(key, Ok(file), bytes),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 self.remove(key)?;
                 self.put(key, bytes)
@@ -91,6 +96,16 @@ impl LocalWriter {
             Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => Ok(None),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Writes all of an object that was created.
+    fn fill(&self, key: &str, created: io::Result<File>, bytes: &[u8]) -> Result<()> {
+        let written = created.and_then(|mut file| file.write_all(bytes));
+        written.map_err(|error| write_error(&self.root.join(key), "write", error))?;
+        if let Some(write_back) = &self.write_back {
+            write_back.wrote(bytes.len() as u64);
+        }
+        Ok(())
     }
 
     fn create(&self, key: &str) -> io::Result<File> {

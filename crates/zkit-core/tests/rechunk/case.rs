@@ -11,7 +11,8 @@ use zarrs::storage::{
 };
 use zkit_core::cancel::Cancel;
 use zkit_core::engine::{
-    Endpoint, OnCorrupt, Proof, Resources, RunOptions, Sink, SurveyDepth, Verify, run_copy, survey, verify,
+    Endpoint, Header, LeftPieces, OnCorrupt, Proof, Resources, RunOptions, Scratch, Sink, SurveyDepth,
+    Verify, run_copy, survey, verify,
 };
 use zkit_core::error::Result;
 use zkit_core::event::{Observer as _, Silent};
@@ -307,6 +308,8 @@ impl Case {
         let _ = std::fs::remove_dir_all(&target);
         std::fs::create_dir(&target).expect("the folder is ours");
         let scratch = folder.join("scratch");
+        let header =
+            Header { options: vec![], source: "source".to_owned(), groups: String::new(), arrays: vec![] };
         let writer = LocalWriter::open(&target).expect("it exists");
         let endpoint = Endpoint {
             source: source.readable_store().expect("local"),
@@ -314,7 +317,7 @@ impl Case {
             sink: Sink::Local { writer: &writer, journal: None },
             done: &[],
             resumed: false,
-            scratch: Some(&scratch),
+            scratch: Some(Scratch { directory: &scratch, header: &header, left: LeftPieces::Discard }),
         };
         let observer = Silent::default();
         let options =

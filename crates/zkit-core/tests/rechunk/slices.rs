@@ -149,7 +149,7 @@ impl Slice {
                     }
                 });
                 let hierarchy = Case::hierarchy(&folder.join(part.to_string()).join("source"));
-                Part { store: part, array: hierarchy.arrays[0].clone(), picks: picks.collect() }
+                Part { store: part, array: Arc::new(hierarchy.arrays[0].clone()), picks: picks.collect() }
             })
             .collect();
         let chunk_shape: Vec<u64> = shape.iter().map(|_| 1 + random.below(8)).collect();

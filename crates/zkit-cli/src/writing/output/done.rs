@@ -63,6 +63,7 @@ struct VerifiedOutput {
 struct CorruptOutput {
     path: String,
     chunk: Vec<u64>,
+    inner_chunk: Option<Vec<u64>>,
     message: String,
 }
 
@@ -109,6 +110,7 @@ fn output<'a, Fields: Serialize>(
     let corrupt = done.written.corrupt.iter().map(|chunk| CorruptOutput {
         path: plan.arrays[chunk.array].target.path.clone(),
         chunk: chunk.chunk_index.clone(),
+        inner_chunk: chunk.inner_chunk.clone(),
         message: chunk.message.clone(),
     });
     let requests = run.source_stores().map(zkit_core::store::Store::requests);
@@ -177,7 +179,8 @@ fn document<Fields>(
         Column::left("what is wrong with it").wraps(),
     ]);
     for chunk in output.corrupt_chunks.iter().take(CORRUPT_SHOWN) {
-        corrupt.row([chunk.path.clone(), format!("{:?}", chunk.chunk), chunk.message.clone()]);
+        let inner = chunk.inner_chunk.as_ref().map_or(String::new(), |inner| format!(" inner {inner:?}"));
+        corrupt.row([chunk.path.clone(), format!("{:?}{inner}", chunk.chunk), chunk.message.clone()]);
     }
     document.table(corrupt);
     document

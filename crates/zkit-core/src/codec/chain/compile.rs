@@ -51,16 +51,16 @@ impl Chain {
     /// Codecs that zkit does not know are taken in; running them is an error, so that what lies outside them can
     /// still be recoded.
     pub fn compile(metadata: &ArrayMetadata, chunk_shape: &[u64]) -> Result<Self, CodecError> {
-        let fill = metadata.fill_value.element(&metadata.data_type).unwrap_or_default();
-        Self::from_specs(&metadata.codecs, &metadata.data_type, chunk_shape, &fill)
+        let fill = metadata.fill_value.element(&metadata.data_type);
+        Self::from_specs(&metadata.codecs, &metadata.data_type, chunk_shape, fill.as_deref())
     }
 
-    /// Compiles codecs for elements of one type; `fill` is what absent inner chunks read as.
+    /// Compiles codecs for elements of one type; `fill` is what absent inner chunks read as, where that is known.
     pub(crate) fn from_specs(
         specs: &[CodecSpec],
         data_type: &DataType,
         chunk_shape: &[u64],
-        fill: &[u8],
+        fill: Option<&[u8]>,
     ) -> Result<Self, CodecError> {
         let item_bytes = data_type.item_bytes().map(saturating_usize);
         let elements = product(chunk_shape).and_then(|elements| usize::try_from(elements).ok());

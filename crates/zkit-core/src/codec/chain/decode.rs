@@ -7,6 +7,7 @@ use crate::codec::error::CodecError;
 use crate::codec::scratch::Scratch;
 use crate::codec::variable::VariableElements;
 use crate::codec::{compress, filter};
+use crate::grid::Region;
 use crate::metadata::CodecSpec;
 
 /// Where decoded bytes go.
@@ -47,6 +48,18 @@ impl Chain {
         encoded: &[u8],
         limit: u64,
     ) -> Result<VariableElements, CodecError> {
+        self.decode_variable_part(scratch, encoded, None, limit)
+    }
+
+    /// Decodes a chunk of elements without fixed size, or as much of it as holds those of `wanted`, a region of the chunk:
+    /// of shards the inner chunks that it touches. What the other elements hold does not matter.
+    pub(crate) fn decode_variable_part(
+        &self,
+        scratch: &mut Scratch,
+        encoded: &[u8],
+        wanted: Option<&Region>,
+        limit: u64,
+    ) -> Result<VariableElements, CodecError> {
         let serializer = self
             .steps
             .iter()
@@ -60,7 +73,11 @@ impl Chain {
         let count = self.shape.iter().product();
         let mut elements = match &self.steps[serializer].kind {
             Kind::Vlen => VariableElements::parse(bytes, count)?,
-            Kind::Shard(shard) => shard.decode_variable(scratch.inner(), &bytes, limit)?,
+            Kind::Shard(shard) => {
+                // behind a transpose regions are others
+                let wanted = wanted.filter(|_| serializer == 0);
+                shard.decode_variable(scratch.inner(), &bytes, wanted, limit)?
+            }
             _ => return Err(self.unknown(serializer)),
         };
         for step in self.steps[..serializer].iter().rev() {

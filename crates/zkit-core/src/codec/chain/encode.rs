@@ -21,19 +21,21 @@ impl Chain {
         elements: &VariableElements,
         out: &mut Vec<u8>,
     ) -> Result<(), CodecError> {
+        let mut bytes = scratch.take_buffer();
         match self.steps.first().map(|step| &step.kind) {
-            Some(Kind::Vlen) => {
-                let mut bytes = scratch.take_buffer();
-                elements.write(&mut bytes)?;
-                let result = self.encode_from(1, scratch, &bytes, out);
-                scratch.give_back(bytes);
-                result
+            Some(Kind::Vlen) => elements.write(&mut bytes)?,
+            Some(Kind::Shard(shard)) => shard.encode_variable(scratch.inner(), elements, &mut bytes)?,
+            _ => {
+                return Err(CodecError::Unsupported {
+                    codec: "chunk",
+                    what: "zkit writes elements without fixed size by vlen codecs only, in shards or alone"
+                        .to_owned(),
+                });
             }
-            _ => Err(CodecError::Unsupported {
-                codec: "chunk",
-                what: "zkit writes elements without fixed size by vlen codecs only".to_owned(),
-            }),
         }
+        let result = self.encode_from(1, scratch, &bytes, out);
+        scratch.give_back(bytes);
+        result
     }
 
     /// Encodes what lies at a boundary.

@@ -55,7 +55,7 @@ impl<'a> Bench<'a> {
         let chains: Result<Vec<Chain>, CodecError> = self
             .samples
             .iter()
-            .map(|sample| Chain::from_specs(&specs, &DataType::UInt(1), &[sample.len() as u64], &[0]))
+            .map(|sample| Chain::from_specs(&specs, &DataType::UInt(1), &[sample.len() as u64], None))
             .collect();
         let times = self.run_often(&chains.ok()?).ok()?;
         let encoded_bytes: usize = self.encoded.iter().map(Vec::len).sum();

@@ -165,7 +165,7 @@ fn resume(
         return Err(Error::new(ErrorKind::Conflict, message).with_hint(hint));
     }
     places.check_free(existing)?;
-    let writer = LocalWriter::open(&places.partial)?;
+    let writer = LocalWriter::open_lasting(&places.partial)?;
     let done = vec![ChunkSet::default(); contents.header.arrays.len()];
     let header = contents.header;
     let store = LocalPartial {
@@ -194,7 +194,7 @@ fn begin(places: Places, existing: Existing, header: &Header) -> Result<Start<Lo
     places.check_partial_empty()?;
     std::fs::create_dir_all(&places.parent).map_err(|error| write_error(&places.parent, "create", error))?;
     let journal = Journal::create(&places.journal, header)?;
-    let made = make_empty(&places).and_then(|()| LocalWriter::open(&places.partial));
+    let made = make_empty(&places).and_then(|()| LocalWriter::open_lasting(&places.partial));
     let writer = made.inspect_err(|_| {
         // nothing was made: the next run must not take what is there for ours
         let _ = journal.remove();

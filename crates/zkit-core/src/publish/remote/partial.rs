@@ -87,6 +87,11 @@ impl Drop for RemotePartial {
         if !self.published.load(Ordering::Relaxed) {
             self.writer.settle(SETTLE);
             self.journal.flush(SETTLE);
+            // nothing is on its way any more; marks of a run that took the lock over are its own
+            if self.writer.has_started() && self.lock.confirm().is_ok() {
+                let (store, beside) = (self.store.uncancelled(SETTLE), self.beside.uncancelled(SETTLE));
+                let _ = store.give_up_uploads_blocking(&beside);
+            }
             if !self.is_resumed() && !self.writer.has_started() {
                 // nothing was made: the next run must not take what is there by then for ours
                 let _ = clear_journal(&self.beside.uncancelled(SETTLE));

@@ -73,12 +73,26 @@ struct Place {
     beside: RemoteStore,
     run: String,
     lock: Lock,
+    /// Whether what lies there was left by a run that did not end.
+    ours: bool,
 }
 
 impl Place {
     /// Removes what is at the destination, as long as the lock is held.
     fn remove_all(&self) -> Result<()> {
         self.destination.remove_all_blocking(&|| self.lock.confirm())
+    }
+
+    /// Checks that the destination is free, or may be replaced.
+    fn check_free(&self, existing: Existing) -> Result<()> {
+        match check_free(&self.destination, existing) {
+            // what a dead run had on its way may arrive after the rest of it was removed
+            Err(error) if self.ours && error.kind() == ErrorKind::Conflict && !exists(&self.destination)? => {
+                self.remove_all()?;
+                check_free(&self.destination, existing)
+            }
+            other => other,
+        }
     }
 }
 
@@ -111,9 +125,9 @@ impl RemotePartial {
             )));
         };
         let lock = Lock::acquire(&beside, &run, cancel, &waits)?;
-        let place = Place { destination: store, beside, run, lock };
+        let mut place = Place { destination: store, beside, run, lock, ours: false };
         let found = look(&place, unfinished)?;
-        let ours = match found {
+        place.ours = match found {
             Found::Published(was) => {
                 if unfinished != Unfinished::Discard && was.difference(header).is_none() {
                     return Ok(Start::AlreadyPublished);
@@ -128,9 +142,10 @@ impl RemotePartial {
             Found::Unfinished(_) | Found::Damaged => true,
             Found::Nothing => false,
         };
-        if ours {
+        if place.ours {
             place.remove_all()?;
         }
+        place.destination.give_up_uploads_blocking(&place.beside)?;
         clear_journal(&place.beside)?;
         if unfinished == Unfinished::Resume && exists(&place.destination)? {
             return Ok(Start::Exists);
@@ -206,6 +221,7 @@ fn resume(
         };
         return Err(Error::new(ErrorKind::Conflict, message).with_hint(hint));
     }
+    place.destination.give_up_uploads_blocking(&place.beside)?;
     let journal = ObjectJournal::resume(&place.beside, &left, &place.run);
     build(place, destination, left.header.clone(), Some(left), journal)
 }
@@ -217,7 +233,7 @@ fn begin(
     header: &Header,
 ) -> Result<Start<RemotePartial>> {
     let replaces = exists(&place.destination)?;
-    check_free(&place.destination, existing)?;
+    place.check_free(existing)?;
     if replaces {
         place.beside.put_blocking(CLEARING_KEY, place.run.clone().into())?;
     }
@@ -235,7 +251,7 @@ fn build(
     left: Option<ObjectContents>,
     journal: ObjectJournal,
 ) -> Result<Start<RemotePartial>> {
-    let writer = RemoteWriter::new(place.destination.clone(), destination.room);
+    let writer = RemoteWriter::marking(place.destination.clone(), destination.room, &place.beside);
     let journal = Arc::new(journal);
     let ticked = Arc::clone(&journal);
     place.lock.guard(writer.clone(), move || ticked.tick())?;

@@ -1,0 +1,138 @@
+//! Large objects, sent in parts.
+//!
+//! Parts of an upload that is never ended are paid for, and no listing of objects shows them. So whoever begins one first
+//! leaves a *mark* beside the store: its key and the server's name for it. The mark goes when the upload is complete or given
+//! up; by those that a run which died has left, the next one gives them up.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::{StreamExt as _, TryStreamExt as _};
+use object_store::multipart::MultipartStore;
+use object_store::path::Path as ObjectPath;
+use object_store::{MultipartId, ObjectStoreExt as _};
+use serde::{Deserialize, Serialize};
+
+use super::remote::{Inner, RemoteStore};
+use crate::error::Result;
+
+/// Larger objects are sent in parts.
+pub(super) const MULTIPART_BYTES: usize = 64 << 20;
+/// A part; all but the last have the same size, as some servers ask.
+const PART_BYTES: usize = 16 << 20;
+/// Parts of one object that are sent at once.
+const PARTS_IN_FLIGHT: usize = 4;
+/// Where marks lie beside a store.
+const MARKS: &str = "uploads";
+/// A mark of more bytes is none of ours.
+const MARK_LIMIT: u64 = 1 << 16;
+
+/// A server that takes objects in parts.
+#[derive(Clone)]
+pub(super) struct PartsServer(pub(super) Arc<dyn MultipartStore>);
+
+impl std::fmt::Debug for PartsServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PartsServer").finish_non_exhaustive()
+    }
+}
+
+impl PartsServer {
+    /// Gives an upload up; one that is gone, or complete, counts as given up.
+    async fn give_up(&self, path: &ObjectPath, upload: &MultipartId) -> object_store::Result<()> {
+        match self.0.abort_multipart(path, upload).await {
+            Err(object_store::Error::NotFound { .. }) => Ok(()),
+            other => other,
+        }
+    }
+}
+
+/// What the next run must know of an upload to give it up.
+#[derive(Debug, Serialize, Deserialize)]
+struct Mark {
+    /// The object's key in its store.
+    key: String,
+    /// The server's name for the upload.
+    upload: MultipartId,
+}
+
+impl Mark {
+    /// Returns the key of the mark itself.
+    fn key(&self) -> String {
+        format!("{MARKS}/{:016x}", xxhash_rust::xxh3::xxh3_64(self.upload.as_bytes()))
+    }
+}
+
+impl Inner {
+    /// Sends an object in parts, with a mark in `beside`.
+    pub(super) async fn put_in_parts(
+        &self,
+        key: &str,
+        path: &ObjectPath,
+        bytes: Bytes,
+        beside: Option<&Inner>,
+    ) -> object_store::Result<()> {
+        let Some(PartsServer(server)) = &self.parts else {
+            return self.store.put(path, bytes.into()).await.map(drop);
+        };
+        let mark = Mark { key: key.to_owned(), upload: server.create_multipart(path).await? };
+        let sent = async {
+            if let Some(beside) = beside {
+                let text = serde_json::to_vec(&mark).expect("strings are always JSON");
+                beside.store.put(&beside.key_path(&mark.key())?, text.into()).await?;
+            }
+            let parts = (0..bytes.len()).step_by(PART_BYTES).enumerate().map(|(number, start)| {
+                let part = bytes.slice(start..bytes.len().min(start + PART_BYTES));
+                server.put_part(path, &mark.upload, number, part.into())
+            });
+            let parts: Vec<_> =
+                futures_util::stream::iter(parts).buffered(PARTS_IN_FLIGHT).try_collect().await?;
+            server.complete_multipart(path, &mark.upload, parts).await.map(drop)
+        };
+        let sent = sent.await;
+        let ended = match &sent {
+            Ok(()) => true,
+            Err(_) => PartsServer(Arc::clone(server)).give_up(path, &mark.upload).await.is_ok(),
+        };
+        if let (Some(beside), true) = (beside, ended) {
+            // one that stays does no harm: what it names is found to be gone
+            let _ = beside.store.delete(&beside.key_path(&mark.key())?).await;
+        }
+        sent
+    }
+
+    fn key_path(&self, key: &str) -> object_store::Result<ObjectPath> {
+        self.path(key)
+            .map_err(|error| object_store::Error::Generic { store: "zkit", source: Box::new(error) })
+    }
+}
+
+impl RemoteStore {
+    /// Gives up the uploads to this store that marks in `beside` name, and removes the marks; waits for it. Nobody may be
+    /// sending any of them.
+    ///
+    /// Cost: a listing, and three requests for each. What a server does not let go of stays there; the other way round, an
+    /// upload that is gone, or complete, is as good as given up. Errors: `Unreadable`, `Unwritable`, of the marks alone.
+    pub fn give_up_uploads_blocking(&self, beside: &RemoteStore) -> Result<()> {
+        let mut keys = Vec::new();
+        beside.list_while(MARKS, &mut |object| {
+            keys.push(format!("{MARKS}/{}", object.key));
+            ControlFlow::Continue(())
+        })?;
+        if keys.is_empty() {
+            return Ok(());
+        }
+        for found in beside.get_many(&keys, MARK_LIMIT) {
+            let mark = found?.and_then(|bytes| serde_json::from_slice::<Mark>(&bytes).ok());
+            if let (Some(mark), Some(server)) = (mark, &self.inner.parts) {
+                let path = self.inner.path(&mark.key)?;
+                self.wait(async {
+                    let _ = server.give_up(&path, &mark.upload).await;
+                    Ok(())
+                })?;
+            }
+        }
+        beside.remove_blocking(keys)
+    }
+}
