@@ -7,7 +7,6 @@ import os
 import pathlib
 import re
 import shutil
-import signal
 import subprocess
 import tempfile
 import time
@@ -46,9 +45,10 @@ class World:
     def __init__(self, zkit, folder):
         self.zkit, self.folder = zkit, folder
         self.sources, self.cache = folder / "sources", folder / "cache"
+        self.always = ()
 
     def arguments(self, *options):
-        return ["slice", self.sources, *ASKED, "--cache", self.cache, *options]
+        return ["slice", self.sources, *ASKED, "--cache", self.cache, *self.always, *options]
 
     def ask(self, *options, **env):
         """The answer of a run that must succeed."""
@@ -497,7 +497,8 @@ def test_a_result_that_fails_its_audit_is_not_kept(world):
     for number in range(3):
         dataset = batch(number)
         dataset["u"][:] = numpy.nan
-        write(world.sources / f"b{number}.zarr", dataset)
+        # NaN that is stored: without chunks they would be stubs
+        dataset.to_zarr(world.sources / f"b{number}.zarr", mode="w", zarr_format=2, write_empty_chunks=True)
     outcome = world.zkit(*world.arguments())
     assert outcome.code == 3 and "not published" in outcome.err
     assert not list(world.cache.glob("*.zarr")) and not list(world.cache.glob("*.manifest*"))
@@ -588,6 +589,22 @@ def test_what_a_killed_run_left_of_other_sources_is_not_gone_on_with(zkit, strac
     assert code in (-9, 137), err
     chunk_replaced(world)
     assert world.assert_answers("built")["resumed_objects"] == 0
+
+
+def test_what_was_gone_on_with_by_metadata_alone_is_never_served_as_checked_by_objects(zkit, strace, tmp_path):
+    world = World(zkit, tmp_path)
+    # else the proof shows that the parts are of two states of the source
+    world.always = ("--verify", "none")
+    for number in range(2):
+        write(world.sources / f"b{number}.zarr", batch(number))
+    code, err, _ = traced(world, strace, "-e", "inject=syncfs:signal=SIGKILL:when=1")
+    assert code in (-9, 137), err
+    chunk_replaced(world)
+    answer = world.ask("--source-check", "metadata")
+    assert answer["cache"] == "built" and answer["resumed_objects"] > 0
+    assert world.ask("--source-check", "metadata")["cache"] == "hit"
+    assert "does not say which objects" in world.assert_answers("rebuilt")["cache_why"]
+    world.assert_answers("hit")
 
 
 @pytest.mark.parametrize("where", ["store.partial/u", "manifest.new"])
