@@ -8,7 +8,7 @@ use clap::{ArgAction, Args, ColorChoice, ValueEnum};
 
 use zkit_core::error::{Error, ErrorKind};
 use zkit_core::hierarchy::ArrayNode;
-use zkit_core::store::StoreOptions;
+use zkit_core::store::{Reads, StoreOptions};
 
 use crate::memory::{self, MemoryBudget};
 use crate::shell::Shell;
@@ -187,6 +187,7 @@ impl StoreArgs {
             follow_links: self.follow_links,
             cancel: shell.cancel().clone(),
             pulse: shell.pulse(),
+            reads: Reads::Forgotten,
         }
     }
 }

@@ -10,6 +10,7 @@
 #![warn(missing_docs)]
 
 pub mod args;
+pub mod cached;
 mod console;
 pub mod environment;
 mod errors;

@@ -90,6 +90,14 @@ pub fn duration(time: Duration) -> String {
     }
 }
 
+/// Returns how long ago something was, in seconds: `just now`, `3 min 05 s ago`.
+pub fn ago(seconds: u64) -> String {
+    match seconds {
+        0 => "just now".to_owned(),
+        seconds => format!("{} ago", duration(Duration::from_secs(seconds))),
+    }
+}
+
 /// Returns a shape or a chunk shape: `8760 x 721 x 1440`; `scalar` without dimensions.
 pub fn shape(lengths: &[u64]) -> String {
     if lengths.is_empty() {

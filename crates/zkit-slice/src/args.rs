@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use clap::{ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use zkit_cli::args::{ResourceArgs, SelectArgs, StoreArgs};
+use zkit_cli::cached::CacheCheckArg;
 use zkit_cli::writing::{ChunkArgs, WriteArgs, with_default};
 use zkit_core::location::StoreUrl;
 use zkit_core::select::{Join, Method};
@@ -14,7 +15,7 @@ use zkit_core::select::{Join, Method};
 /// Selections are those of xarray: --sel by values (CF times, partial dates, either form of longitudes), --isel by
 /// positions. Several sources are put behind each other along --concat; --merge-with adds the variables of others. What
 /// was asked for, what was found and how far they are apart is printed and kept in the attributes of the result.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(mut_arg("codec", |codec| with_default(codec, "keep")))]
 #[command(mut_arg("access", |access| with_default(access, "the whole series of a point together")))]
 pub struct SliceArgs {
@@ -28,8 +29,14 @@ pub struct SliceArgs {
     pub(crate) to: Option<StoreUrl>,
 
     /// Keep the slice in this cache, and serve it from there when the same is asked for again.
-    #[arg(long, value_name = "DIRECTORY")]
+    ///
+    /// It is served as long as no object of the sources changed that it was made of; see --source-check.
+    #[arg(long, value_name = "DIRECTORY", conflicts_with = "split")]
     pub(crate) cache: Option<PathBuf>,
+
+    /// How closely a cached slice is looked at before it is served: sizes, a sample of its digests, or all of them.
+    #[arg(long, value_enum, default_value_t = CacheCheckArg::Sample, requires = "cache")]
+    pub(crate) cache_check: CacheCheckArg,
 
     /// Which findings of `zkit audit` keep the slice from being published.
     #[arg(long, value_enum, default_value_t = FailOnArg::Error)]

@@ -9,6 +9,7 @@
 mod args;
 mod audit;
 mod axes;
+mod cache;
 mod convert;
 mod coordinates;
 mod dimensions;

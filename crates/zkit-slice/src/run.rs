@@ -18,6 +18,7 @@ use zkit_core::store::Store;
 
 use crate::args::SliceArgs;
 use crate::audit::{self, Meant};
+use crate::cache::{self, Building, CacheFields, Looked};
 use crate::coordinates::Means;
 use crate::found::Found;
 use crate::layout::Layouts;
@@ -30,7 +31,7 @@ use crate::stubs;
 pub struct Slice;
 
 /// The codec where none is passed.
-const DEFAULT_CODEC: CodecChoice = CodecChoice::Given(TargetCodec::Keep);
+pub(crate) const DEFAULT_CODEC: CodecChoice = CodecChoice::Given(TargetCodec::Keep);
 
 impl Command for Slice {
     const NAME: &'static str = "slice";
@@ -40,6 +41,13 @@ impl Command for Slice {
         let started = Instant::now();
         shell.stop_after(args.resources.deadline);
         shell.watch_stalls(args.access.stall_timeout);
+        let cached = match cache::look(args, shell, started)? {
+            Looked::Uncached => None,
+            Looked::Served => return Ok(Exit::Done),
+            Looked::Build(building) => Some(building),
+        };
+        let cached = cached.as_deref();
+        let args = cached.map_or(args, |cached| &cached.args);
         args.write.check()?;
         let layouts = Layouts::new(&args.write, &args.layout)?;
         shell.observer().event(Event::Phase("planning"));
@@ -50,8 +58,8 @@ impl Command for Slice {
         let pool = engine::pool(resources.jobs)?;
         let means = Means { pool: &pool, resources, observer: shell.observer(), cancel: shell.cancel() };
         let Prepared { sources, literals, slices } =
-            scene::prepare(args, &args.access.store_options(shell), means)?;
-        let slices = Slices::new(args, &layouts, (&sources, &literals), slices)?;
+            scene::prepare(args, &cache::store_options(args, cached, shell), means)?;
+        let slices = Slices { cached, ..Slices::new(args, &layouts, (&sources, &literals), slices)? };
         slices.run(resources, started, Vec::new(), shell)
     }
 }
@@ -59,6 +67,7 @@ impl Command for Slice {
 /// Slices that are to be written, and what they are taken from.
 struct Slices<'a> {
     args: &'a SliceArgs,
+    cached: Option<&'a Building>,
     sources: &'a [Source],
     literals: &'a Store,
     destinations: Vec<StoreUrl>,
@@ -79,6 +88,9 @@ enum Resumed {
 struct SliceFields {
     /// What was asked for and found, slice by slice: what the attribute `zkit_slice` of each holds.
     slices: Vec<serde_json::Value>,
+    /// Where the slice is kept in a cache.
+    #[serde(flatten)]
+    cache: Option<CacheFields>,
 }
 
 impl<'a> Slices<'a> {
@@ -101,7 +113,7 @@ impl<'a> Slices<'a> {
             wanted.push(WantedSlice { format, ..one });
             found.push(said);
         }
-        Ok(Self { args, sources, literals, destinations, wanted, found })
+        Ok(Self { args, cached: None, sources, literals, destinations, wanted, found })
     }
 
     /// Plans, writes, proves, audits and publishes; `already_done` are slices of the same run that an earlier one
@@ -142,7 +154,8 @@ impl<'a> Slices<'a> {
             audit: &|store, copy| {
                 self.check_unchanged(&plan, &stores, &touched, resources, shell)?;
                 let meant = Meant::of(&self.wanted[store]);
-                audit::audit(copy, &meant, self.args.fail_on, resources, shell)
+                audit::audit(copy, &meant, self.args.fail_on, resources, shell)?;
+                self.cached.map_or(Ok(()), |cached| cached.seal(self.sources, self.as_values(), copy, shell))
             },
             shell,
         };
@@ -164,9 +177,12 @@ impl<'a> Slices<'a> {
                 return self.without(&published).run(resources, started, already_done, shell);
             }
         };
+        let write = self.cached.map(Building::write_args);
+        let run = Run { args: write.as_ref().unwrap_or(run.args), ..run };
         let partials = run.begin(partials, &reach, &header)?;
         let plan_time = started.elapsed();
         let written = run.write(partials)?;
+        self.cached.map_or(Ok(()), Building::finish)?;
         let done = Done { plan_time, total_time: started.elapsed(), written, already_done };
         writing::emit_done(&run, &done, &self.own())?;
         Ok(Exit::Done)
@@ -185,8 +201,13 @@ impl<'a> Slices<'a> {
                 &self.args.write,
                 &reach.destination(job.destination),
                 &|| header(store),
-                &|| run.is_published(reach, &DEFAULT_CODEC),
-            )?;
+                // what is in a cache and was not served is not sound, whatever it looks like
+                &|| Ok(self.cached.is_none() && run.is_published(reach, &DEFAULT_CODEC)?),
+            );
+            let earlier = match self.cached {
+                Some(cached) => cached.earlier(earlier)?,
+                None => earlier?,
+            };
             match earlier {
                 Earlier::Unfinished(partial) => partials.push(Some(*partial)),
                 Earlier::Nothing => partials.push(None),
@@ -202,6 +223,7 @@ impl<'a> Slices<'a> {
         let left = |at: &usize| !published.contains(at);
         Self {
             args: self.args,
+            cached: self.cached,
             sources: self.sources,
             literals: self.literals,
             destinations: (0..self.wanted.len())
@@ -293,24 +315,31 @@ impl<'a> Slices<'a> {
     }
 
     fn own(&self) -> Own<'static, SliceFields> {
+        let (cache, of_cache) = self.cached.map(Building::told).unzip();
+        let fields = SliceFields { slices: self.as_values(), cache };
+        let (mut facts, tables) = match self.found.as_slice() {
+            [one] => one.told(),
+            many => (vec![("slices".to_owned(), zkit_report::format::count(many.len() as u64))], Vec::new()),
+        };
+        facts.splice(0..0, of_cache);
+        Own { codec_reasons: &[], fields, facts, tables }
+    }
+
+    /// Returns what was asked for and found, slice by slice.
+    fn as_values(&self) -> Vec<serde_json::Value> {
         let as_value = |found: &Found| {
             let text = found.to_json().to_string();
             serde_json::from_str(&text).unwrap_or(serde_json::Value::Null)
         };
-        let fields = SliceFields { slices: self.found.iter().map(as_value).collect() };
-        let (facts, tables) = match self.found.as_slice() {
-            [one] => one.told(),
-            many => (vec![("slices".to_owned(), zkit_report::format::count(many.len() as u64))], Vec::new()),
-        };
-        Own { codec_reasons: &[], fields, facts, tables }
+        self.found.iter().map(as_value).collect()
     }
 }
 
 /// Returns where a slice goes: with the name of its point where there is one for each.
 fn destination(args: &SliceArgs, name: Option<&str>) -> Result<StoreUrl> {
     let Some(to) = &args.to else {
-        let message = "--cache is not there yet";
-        return Err(Error::new(ErrorKind::Unsupported, message));
+        let message = "there is neither --to nor --cache";
+        return Err(Error::new(ErrorKind::Usage, message));
     };
     Ok(match name {
         Some(name) => to.join(name),

@@ -14,4 +14,5 @@ pub const COMMANDS: &[Entry] = &[
     Entry::of::<zkit_compare::Compare>(),
     Entry::of::<zkit_recompress::Recompress>(),
     Entry::of::<zkit_slice::Slice>(),
+    Entry::of::<zkit_cache::Cache>(),
 ];

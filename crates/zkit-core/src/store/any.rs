@@ -4,6 +4,8 @@ use std::num::NonZeroU32;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
+use rayon::prelude::*;
+
 use crate::cancel::Cancel;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Pulse;
@@ -12,6 +14,7 @@ use crate::location::StoreUrl;
 use super::local::LocalStore;
 use super::memory::MemoryStore;
 use super::remote::{FetchResult, RemoteStore};
+use super::seen::{Reads, Seen, SeenLog};
 use super::zip::ZipStore;
 
 /// How to reach a store; what the environment says is handed in by the caller.
@@ -33,6 +36,8 @@ pub struct StoreOptions {
     pub cancel: Cancel,
     /// Beats with every answer of a remote store.
     pub pulse: Pulse,
+    /// Whether stores remember what is read of them; see [`Store::seen`].
+    pub reads: Reads,
 }
 
 impl Default for StoreOptions {
@@ -46,6 +51,7 @@ impl Default for StoreOptions {
             follow_links: false,
             cancel: Cancel::default(),
             pulse: Pulse::default(),
+            reads: Reads::Forgotten,
         }
     }
 }
@@ -131,7 +137,10 @@ impl Store {
     /// Remote stores are not contacted before the first read.
     pub fn open(url: &StoreUrl, options: &StoreOptions) -> Result<Self> {
         match url {
-            StoreUrl::Local(path) => LocalStore::open(path, options.follow_links).map(Self::Local),
+            StoreUrl::Local(path) => {
+                let store = LocalStore::open(path, options.follow_links)?;
+                Ok(Self::Local(store.remembering(options.reads)))
+            }
             StoreUrl::Remote { .. } => RemoteStore::open(url, options).map(Self::Remote),
         }
     }
@@ -231,6 +240,41 @@ impl Store {
             }
             Self::Remote(store) => {
                 let message = format!("could not look at `{key}` in {}: it is remote", store.place());
+                Err(Error::new(ErrorKind::Unsupported, message))
+            }
+        }
+    }
+
+    /// Returns all that was read, found absent or listed so far, sorted by key, as it was the first time; the keys of folders
+    /// end in a slash. `None` where it is not remembered, see [`Reads`].
+    pub fn seen(&self) -> Option<Vec<(String, Seen)>> {
+        self.seen_log().map(SeenLog::all)
+    }
+
+    /// Returns a key at which two different things were seen, if there is one.
+    pub fn changed_while_read(&self) -> Option<String> {
+        self.seen_log().and_then(SeenLog::changed)
+    }
+
+    fn seen_log(&self) -> Option<&SeenLog> {
+        match self {
+            Self::Local(store) => store.seen(),
+            Self::Remote(store) => store.seen(),
+            Self::Zip(_) | Self::Memory(_) => None,
+        }
+    }
+
+    /// Returns what stands at keys now, in their order, several looked at side by side; the keys of folders end in a slash.
+    ///
+    /// Cost: one request for each key of a remote store; nothing is read. Errors: `Unsupported` for zip files.
+    pub fn see_many(&self, keys: &[&str]) -> Result<Vec<Seen>> {
+        match self {
+            Self::Local(store) => {
+                keys.par_iter().with_min_len(256).map(|key| store.see(key)).collect::<Result<Vec<_>>>()
+            }
+            Self::Remote(store) => store.see_many(keys),
+            Self::Zip(_) | Self::Memory(_) => {
+                let message = format!("could not look at the objects of {}", self.place());
                 Err(Error::new(ErrorKind::Unsupported, message))
             }
         }

@@ -17,6 +17,7 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags};
 use super::any::{Child, ChildKind, ObjectInfo, ObjectKind, ObjectStat, too_large};
 use super::key::join;
 use super::remote::FetchResult;
+use super::seen::{Reads, Seen, SeenLog, local_stamp};
 use crate::error::{Error, ErrorKind, Result};
 use crate::units::saturating_usize;
 
@@ -27,6 +28,8 @@ pub struct LocalStore {
     canonical_root: PathBuf,
     directory: OwnedFd,
     follow_links: bool,
+    /// What was read, where that is remembered.
+    seen: Option<Box<SeenLog>>,
 }
 
 /// Linked directories that one listing enters: links to directories of links multiply.
@@ -60,8 +63,7 @@ impl Found {
     }
 
     fn of(kind: ObjectKind, metadata: &std::fs::Metadata) -> Self {
-        let parts = [metadata.mtime(), metadata.mtime_nsec()].map(i64::to_le_bytes).concat();
-        let stamp = xxhash_rust::xxh3::xxh3_64_with_seed(&parts, metadata.ino());
+        let stamp = local_stamp(metadata.mtime(), metadata.mtime_nsec(), metadata.ino());
         let locked = metadata.mode() & 0o444 == 0;
         Self { kind, size: metadata.size(), stamp, changed: Some(metadata.mtime()), locked }
     }
@@ -76,7 +78,23 @@ impl LocalStore {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = rustix::fs::openat(CWD, &canonical_root, flags, Mode::empty())
             .map_err(|error| failed(error.into()))?;
-        Ok(Self { root: root.to_owned(), canonical_root, directory, follow_links })
+        Ok(Self { root: root.to_owned(), canonical_root, directory, follow_links, seen: None })
+    }
+
+    /// Returns the store, remembering what is read of it from now on if that is asked for.
+    pub(super) fn remembering(self, reads: Reads) -> Self {
+        Self { seen: SeenLog::of(reads), ..self }
+    }
+
+    /// Returns what was read so far, if it is remembered.
+    pub(super) fn seen(&self) -> Option<&SeenLog> {
+        self.seen.as_deref()
+    }
+
+    fn saw(&self, key: &str, seen: impl FnOnce() -> Seen) {
+        if let Some(log) = &self.seen {
+            log.add(key, seen());
+        }
     }
 
     /// Returns the directory.
@@ -99,6 +117,7 @@ impl LocalStore {
         let file = match self.open_beneath(key) {
             Ok(file) => file,
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                self.saw(key, || Seen::Absent);
                 return self.absent_or_dangling(key);
             }
             Err(error) if error.raw_os_error() == Some(rustix::io::Errno::XDEV.raw_os_error()) => {
@@ -108,8 +127,13 @@ impl LocalStore {
         };
         let metadata = file.metadata().map_err(failed)?;
         if metadata.is_dir() {
+            self.saw(key, || Seen::Absent);
             return Ok(None);
         }
+        self.saw(key, || {
+            let stamp = local_stamp(metadata.mtime(), metadata.mtime_nsec(), metadata.ino());
+            Seen::Object(ObjectStat { size: metadata.size(), stamp })
+        });
         if !metadata.is_file() {
             return Err(Error::new(
                 ErrorKind::Unreadable,
@@ -128,6 +152,7 @@ impl LocalStore {
     /// Tells a missing file from a link whose target is missing.
     fn absent_or_dangling(&self, key: &str) -> Result<Option<(File, u64)>> {
         if self.is_plainly_absent(key) {
+            self.saw(key, || Seen::Absent);
             return Ok(None);
         }
         let mut path = self.canonical_root.clone();
@@ -201,13 +226,32 @@ impl LocalStore {
 
     /// Returns the size and stamp of a file, `None` if it is absent or a link that leads nowhere.
     pub fn stat(&self, key: &str) -> Result<Option<ObjectStat>> {
-        match rustix::fs::statat(&self.directory, key, AtFlags::empty()) {
+        let seen = self.see(key)?;
+        self.saw(key, || seen);
+        match seen {
+            Seen::Object(stat) => Ok(Some(stat)),
+            Seen::Absent | Seen::Folder(_) => Ok(None),
+        }
+    }
+
+    /// Returns what stands at a key now; one that ends in a slash is that of a folder, `/` that of the root.
+    pub(super) fn see(&self, key: &str) -> Result<Seen> {
+        let (path, is_folder) = match key.strip_suffix('/') {
+            Some("") => (".", true),
+            Some(folder) => (folder, true),
+            None => (key, false),
+        };
+        match rustix::fs::statat(&self.directory, path, AtFlags::empty()) {
             Ok(stat) => {
-                let parts = [stat.st_mtime, stat.st_mtime_nsec.cast_signed()].map(i64::to_le_bytes).concat();
-                let stamp = xxhash_rust::xxh3::xxh3_64_with_seed(&parts, stat.st_ino);
-                Ok(Some(ObjectStat { size: stat.st_size.cast_unsigned(), stamp }))
+                let stamp = local_stamp(stat.st_mtime, stat.st_mtime_nsec.cast_signed(), stat.st_ino);
+                let found_folder = rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir();
+                Ok(match (is_folder, found_folder) {
+                    (true, true) => Seen::Folder(stamp),
+                    (false, false) => Seen::Object(ObjectStat { size: stat.st_size.cast_unsigned(), stamp }),
+                    (true, false) | (false, true) => Seen::Absent,
+                })
             }
-            Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => Ok(None),
+            Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => Ok(Seen::Absent),
             Err(error) => Err(io_error(&format!("could not look at {}", self.place(key)), error.into())),
         }
     }
@@ -407,6 +451,11 @@ impl LocalStore {
     pub fn children(&self, prefix: &str) -> Result<Vec<Child>> {
         let path = self.canonical_root.join(prefix);
         let failed = |error: io::Error| io_error(&format!("could not list {}", path.display()), error);
+        if let Some(log) = &self.seen {
+            // before it is read: what is added meanwhile is a change
+            let key = format!("{prefix}/");
+            log.add(&key, self.see(&key)?);
+        }
         let entries = match std::fs::read_dir(&path) {
             Ok(entries) => entries,
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
@@ -506,6 +555,32 @@ mod tests {
         assert_eq!(buffer, b"ell");
         assert_eq!(store.get_suffix("x/c/0", 2, &mut buffer).unwrap(), Some(5));
         assert_eq!(buffer, b"lo");
+    }
+
+    #[test]
+    fn what_was_read_is_remembered_as_it_was() {
+        let (_folder, store) = store();
+        let store = store.remembering(Reads::Kept);
+        let mut buffer = Vec::new();
+        store.get("x/c/0", 100, &mut buffer).unwrap();
+        store.stat("x/c/1").unwrap();
+        store.children("x").unwrap();
+        let seen = store.seen().unwrap().all();
+        let keys: Vec<&str> = seen.iter().map(|(key, _)| key.as_str()).collect();
+        assert_eq!(keys, ["x/", "x/c/0", "x/c/1"]);
+        for (key, was) in &seen {
+            assert_eq!(store.see(key).unwrap(), *was, "{key}");
+        }
+        assert!(matches!(seen[1].1, Seen::Object(stat) if stat.size == 5));
+        assert_eq!((seen[2].1, store.seen().unwrap().changed()), (Seen::Absent, None));
+        std::fs::write(store.root().join("x/c/1"), b"new").unwrap();
+        std::fs::create_dir(store.root().join("x/d")).unwrap();
+        std::fs::write(store.root().join("x/c/0"), b"longer").unwrap();
+        for (key, was) in &seen {
+            assert_ne!(store.see(key).unwrap(), *was, "{key}");
+        }
+        store.get_range("x/c/0", 0, 1, &mut buffer).unwrap();
+        assert_eq!(store.seen().unwrap().changed().as_deref(), Some("x/c/0"));
     }
 
     #[test]

@@ -22,9 +22,10 @@ use object_store::{
 };
 use tokio::runtime::Runtime;
 
-use super::any::{Child, ChildKind, ObjectInfo, ObjectKind, StoreOptions, too_large};
+use super::any::{Child, ChildKind, ObjectInfo, ObjectKind, ObjectStat, StoreOptions, too_large};
 use super::http::CountingConnector;
 use super::parts::PartsServer;
+use super::seen::{Reads, Seen, SeenLog, names_stamp};
 use crate::cancel::Cancel;
 use crate::error::{Error, ErrorKind, Result};
 use crate::location::{Scheme, StoreUrl, percent_decode, redact};
@@ -59,6 +60,8 @@ pub(super) struct Inner {
     pub(super) place: String,
     /// The URL up to its path: stores with the same share their connections.
     base: String,
+    /// What was read, where that is remembered.
+    seen: Option<Box<SeenLog>>,
 }
 
 impl RemoteStore {
@@ -84,7 +87,7 @@ impl RemoteStore {
         let cancel = options.cancel.clone();
         let runtime = Arc::new(runtime);
         Ok(Self {
-            inner: Arc::new(Inner { store, parts, prefix, place, base }),
+            inner: Arc::new(Inner { store, parts, prefix, place, base, seen: SeenLog::of(options.reads) }),
             runtime,
             connector,
             cancel,
@@ -128,7 +131,8 @@ impl RemoteStore {
     fn with_prefix(&self, prefix: ObjectPath, place: String) -> Self {
         let (store, parts) = (Arc::clone(&self.inner.store), self.inner.parts.clone());
         let base = self.inner.base.clone();
-        Self { inner: Arc::new(Inner { store, parts, prefix, place, base }), ..self.clone() }
+        let seen = SeenLog::of(if self.inner.seen.is_some() { Reads::Kept } else { Reads::Forgotten });
+        Self { inner: Arc::new(Inner { store, parts, prefix, place, base, seen }), ..self.clone() }
     }
 
     /// Says that something moved, where waiting is all there is to do.
@@ -164,6 +168,18 @@ impl RemoteStore {
                 Either::Left((result, _)) | Either::Right((result, _)) => result,
             }
         })
+    }
+
+    /// Returns what was read so far, if it is remembered.
+    pub(super) fn seen(&self) -> Option<&SeenLog> {
+        self.inner.seen.as_deref()
+    }
+
+    /// Returns what stands at keys now, several asked for at once; keys of folders end in a slash.
+    pub(super) fn see_many(&self, keys: &[&str]) -> Result<Vec<Seen>> {
+        let asked = keys.iter().map(|key| self.inner.see(key));
+        let asked = futures_util::stream::iter(asked).buffered(SMALL_READS_IN_FLIGHT);
+        self.wait(asked.try_collect::<Vec<_>>())
     }
 
     /// Starts reading an object and calls `done` from a network thread; `done` must not block.
@@ -234,13 +250,11 @@ impl RemoteStore {
             {
                 let key =
                     object.location.as_ref().strip_prefix(path.as_ref()).unwrap_or(object.location.as_ref());
-                let tag = object.e_tag.as_deref().unwrap_or_default().as_bytes();
-                let changed = object.last_modified.timestamp_nanos_opt().unwrap_or_default();
                 let object = ObjectInfo {
                     key: key.trim_start_matches('/'),
                     size: object.size,
                     kind: ObjectKind::Regular,
-                    stamp: xxhash_rust::xxh3::xxh3_64_with_seed(tag, changed.cast_unsigned()),
+                    stamp: stamp_of(&object),
                     changed: Some(object.last_modified.timestamp()),
                     locked: false,
                 };
@@ -260,6 +274,9 @@ impl RemoteStore {
             let listed = self.inner.store.list_with_delimiter(Some(&path)).await;
             listed.map_err(|error| self.inner.error("list", prefix, &error))
         })?;
+        if let Some(log) = &self.inner.seen {
+            log.add(&format!("{prefix}/"), Seen::Folder(listing_stamp(&listed)));
+        }
         let name_of = |path: &ObjectPath| path.filename().map(str::to_owned);
         let directories = listed
             .common_prefixes
@@ -296,9 +313,10 @@ impl Inner {
         let path = self.path(key)?;
         let result = match self.store.get(&path).await {
             Ok(result) => result,
-            Err(object_store::Error::NotFound { .. }) => return Ok(None),
+            Err(object_store::Error::NotFound { .. }) => return Ok(self.saw_nothing(key)),
             Err(error) => return Err(self.error("read", key, &error)),
         };
+        self.saw(key, &result.meta);
         if result.meta.size > limit {
             return Err(too_large(&format!("`{key}` in {}", self.place), result.meta.size, limit));
         }
@@ -307,9 +325,39 @@ impl Inner {
 
     async fn size(&self, key: &str) -> Result<Option<u64>> {
         match self.store.head(&self.path(key)?).await {
-            Ok(meta) => Ok(Some(meta.size)),
-            Err(object_store::Error::NotFound { .. }) => Ok(None),
+            Ok(meta) => {
+                self.saw(key, &meta);
+                Ok(Some(meta.size))
+            }
+            Err(object_store::Error::NotFound { .. }) => Ok(self.saw_nothing(key)),
             Err(error) => Err(self.error("read", key, &error)),
+        }
+    }
+
+    fn saw(&self, key: &str, meta: &object_store::ObjectMeta) {
+        if let Some(log) = &self.seen {
+            log.add(key, Seen::Object(stat_of(meta)));
+        }
+    }
+
+    fn saw_nothing<T>(&self, key: &str) -> Option<T> {
+        if let Some(log) = &self.seen {
+            log.add(key, Seen::Absent);
+        }
+        None
+    }
+
+    /// Returns what stands at a key now.
+    async fn see(&self, key: &str) -> Result<Seen> {
+        if let Some(prefix) = key.strip_suffix('/') {
+            let listed = self.store.list_with_delimiter(Some(&self.path(prefix)?)).await;
+            let listed = listed.map_err(|error| self.error("list", prefix, &error))?;
+            return Ok(Seen::Folder(listing_stamp(&listed)));
+        }
+        match self.store.head(&self.path(key)?).await {
+            Ok(meta) => Ok(Seen::Object(stat_of(&meta))),
+            Err(object_store::Error::NotFound { .. }) => Ok(Seen::Absent),
+            Err(error) => Err(self.error("look at", key, &error)),
         }
     }
 
@@ -324,9 +372,10 @@ impl Inner {
         let options = GetOptions { range: Some(range), ..GetOptions::default() };
         let result = match self.store.get_opts(&path, options).await {
             Ok(result) => result,
-            Err(object_store::Error::NotFound { .. }) => return Ok(None),
+            Err(object_store::Error::NotFound { .. }) => return Ok(self.saw_nothing(key)),
             Err(error) => return Err(self.error("read a part of", key, &error)),
         };
+        self.saw(key, &result.meta);
         let size = result.meta.size;
         if result.range.end - result.range.start > length {
             let message =
@@ -381,6 +430,28 @@ impl Inner {
             None => made,
         }
     }
+}
+
+fn stat_of(meta: &object_store::ObjectMeta) -> ObjectStat {
+    ObjectStat { size: meta.size, stamp: stamp_of(meta) }
+}
+
+/// Returns what changes when an object is rewritten.
+fn stamp_of(meta: &object_store::ObjectMeta) -> u64 {
+    let tag = meta.e_tag.as_deref().unwrap_or_default().as_bytes();
+    // listings may tell the time more finely than answers to reads, whose header holds whole seconds
+    let changed = meta.last_modified.timestamp();
+    xxhash_rust::xxh3::xxh3_64_with_seed(tag, changed.cast_unsigned())
+}
+
+fn listing_stamp(listed: &object_store::ListResult) -> u64 {
+    let folders = listed.common_prefixes.iter();
+    let mut names: Vec<&str> = folders
+        .chain(listed.objects.iter().map(|object| &object.location))
+        .filter_map(ObjectPath::filename)
+        .collect();
+    names.sort_unstable();
+    names_stamp(names.into_iter())
 }
 
 /// The text of a foreign error, without the secrets of its URLs.
