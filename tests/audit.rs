@@ -229,10 +229,55 @@ fn a_store_that_differs_from_its_source_is_told() {
 }
 
 #[test]
+fn a_slice_is_compared_with_what_it_was_cut_from() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (source, slice) = (folder.path().join("source.zarr"), folder.path().join("slice.zarr"));
+    store(&source, &[0, 1, 2, 3, 4, 5, 6, 7]);
+    store(&slice, &[0, 1, 2, 3, 4, 5, 6, 7]);
+    let against = ["--depth", "full", "--against", &source.display().to_string()];
+    let told = |found: &[Value]| -> Vec<String> {
+        let own =
+            found.iter().filter(|finding| finding["rule"].as_str().unwrap_or("").starts_with("source-"));
+        own.map(|finding| finding["message"].as_str().unwrap_or("").to_owned()).collect()
+    };
+    assert_eq!(told(&findings(&slice, &against).1), Vec::<String>::new());
+    // ids the other way round: the same rows, unless they stay where they were
+    let ids: Vec<u8> = (0..16u16).rev().flat_map(|id| f32::from(id).to_le_bytes()).collect();
+    fs::write(slice.join("time/0"), &ids).expect("the coordinate can be written");
+    let rows: Vec<u8> = (0..16u16).rev().flat_map(|row| f32::from(row + 1).to_le_bytes()).collect();
+    for (at, chunk) in rows.chunks(8).enumerate() {
+        fs::write(slice.join(format!("t2m/{at}")), chunk).expect("a chunk can be written");
+    }
+    assert_eq!(told(&findings(&slice, &against).1), Vec::<String>::new());
+    // one row that is another's, and one id that the source does not have
+    fs::write(slice.join("t2m/1"), [3f32, 3.0].map(f32::to_le_bytes).concat())
+        .expect("a chunk can be written");
+    let last = [&ids[..60], &99f32.to_le_bytes()].concat();
+    fs::write(slice.join("time/0"), last).expect("the coordinate can be written");
+    let (code, found) = findings(&slice, &against);
+    assert_eq!(
+        told(&found),
+        [
+            "2 of 15 values that were compared differ from the source; the first at time 13: 3.0, in the source 14.0; \
+             all of them at time 13..12",
+            "1 of 16 values do not stand in the source: 99",
+        ]
+    );
+    assert_eq!(code, 1);
+}
+
+#[test]
 fn zip_files_references_and_repositories_are_audited_for_what_they_are() {
     let (code, found) = findings(&fixture("ome_image.zip"), &["--depth", "full"]);
     assert!(code == 0 && found.iter().all(|finding| finding["severity"] == "info"), "{found:?}");
     assert!(rules(&findings(&fixture("air.kerchunk.json"), &[]).1).contains(&"reference-store"));
+    let parquet = findings(&fixture("air.kerchunk.parq"), &["--follow-references", "--depth", "full"]).1;
+    let told: Vec<(&str, &str)> = parquet
+        .iter()
+        .filter_map(|finding| Some((finding["rule"].as_str()?, finding["array"].as_str().unwrap_or(""))))
+        .collect();
+    assert!(told.contains(&("dead-reference", "/level")), "{parquet:?}");
+    assert!(told.contains(&("absent-chunks", "/level")), "{parquet:?}");
     for name in ["gauges.icechunk", "raw.n5"] {
         assert_eq!(findings(&fixture(name), &["--depth", "full"]).0, 0, "{name}");
     }

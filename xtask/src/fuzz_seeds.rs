@@ -52,6 +52,18 @@ fn targets_of(file: &Path, bytes: &[u8]) -> Vec<&'static str> {
         return Vec::new();
     }
     let mut targets = Vec::new();
+    if bytes.starts_with(b"PK\x03\x04") {
+        targets.push("zip_store");
+    }
+    if name.ends_with(".kerchunk.json") {
+        targets.push("kerchunk_json");
+    }
+    if bytes.starts_with(b"PAR1") {
+        targets.push("kerchunk_parquet");
+    }
+    if name == "attributes.json" {
+        targets.push("n5");
+    }
     if is_blosc(bytes) {
         targets.push("blosc_frame");
     }

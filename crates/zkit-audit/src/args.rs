@@ -60,7 +60,8 @@ pub struct AuditArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
-    /// Compare the stores with the one at URL, which they were written from: arrays, shapes, types.
+    /// Compare the stores with the one at URL, which they were written from: arrays, shapes, types; from depth sample on
+    /// also ids, and what the cells hold that both have.
     #[arg(long, value_name = "URL")]
     pub(crate) against: Option<StoreUrl>,
 

@@ -12,10 +12,11 @@ use zkit_core::hierarchy::{Reach, References, TargetFound};
 use zkit_core::location::StoreUrl;
 use zkit_core::store::{Store, StoreOptions};
 
-/// Looks at all targets that may be looked at. Errors: `Cancelled`.
+/// Looks at all targets that may be looked at: public ones, and those in `folder`, where the references lie, if that is on
+/// this machine. Errors: `Cancelled`.
 pub(crate) fn follow(
     references: &mut References,
-    folder: &Path,
+    folder: Option<&Path>,
     options: &StoreOptions,
     cancel: &Cancel,
 ) -> Result<()> {
@@ -24,7 +25,7 @@ pub(crate) fn follow(
         .iter_mut()
         .filter(|target| matches!(target.reach, Reach::Beside | Reach::Public))
         .partition(|target| target.reach == Reach::Beside);
-    if !beside.is_empty() {
+    if let Some(folder) = folder.filter(|_| !beside.is_empty()) {
         let store = Store::open(&StoreUrl::Local(folder.to_owned()), options)?;
         beside.into_par_iter().for_each(|target| {
             let key = target.url.trim_start_matches("./");

@@ -5,17 +5,19 @@ use std::time::SystemTime;
 
 use zkit_core::cancel::Cancel;
 use zkit_core::engine::{Closeness, Resources, Sample, survey_references, survey_store};
-use zkit_core::engine::{Repository, read_n5};
+use zkit_core::engine::{Repository, StoreFiles, read_n5};
 use zkit_core::error::{Error, ErrorKind, Result};
 use zkit_core::event::Observer;
 use zkit_core::hierarchy::{ArrayNode, Consolidation, Container, Hierarchy, StoreKind};
 use zkit_core::location::StoreUrl;
 use zkit_core::store::{Store, StoreOptions};
 use zkit_rules::Depth;
+use zkit_rules::against::SourceObservation;
 use zkit_rules::look::{self, Look};
 use zkit_rules::observe::StoreObservation;
 use zkit_rules::policy::Policy;
 
+use crate::against::{self, Source};
 use crate::follow;
 
 /// What holds for all stores of a run.
@@ -29,7 +31,7 @@ pub(crate) struct Run<'a> {
     pub(crate) options: StoreOptions,
     pub(crate) follow_references: bool,
     /// The store that all were written from.
-    pub(crate) source: Option<&'a Hierarchy>,
+    pub(crate) source: Option<&'a Source>,
     pub(crate) observer: &'a dyn Observer,
     pub(crate) cancel: &'a Cancel,
 }
@@ -46,6 +48,14 @@ pub(crate) fn open(url: &StoreUrl, run: &Run<'_>) -> Result<Hierarchy> {
         }
         (_, StoreKind::KerchunkJson, Some(path)) => {
             Hierarchy::read_references(path).map(|(hierarchy, _)| hierarchy)
+        }
+        (_, StoreKind::KerchunkParquet, _) => {
+            let read = Hierarchy::read_parquet_references(url, Store::open(url, &run.options)?);
+            // what is wrong with the document is told by its rule
+            read.map(|(hierarchy, _)| hierarchy).or_else(|error| match error.kind() {
+                ErrorKind::Corrupt => Ok(hierarchy),
+                _ => Err(error),
+            })
         }
         _ => Ok(hierarchy),
     }
@@ -84,7 +94,7 @@ pub(crate) fn observe<'a>(
     let mut observed = StoreObservation::of_metadata(hierarchy, nodes, run.policy, run.now);
     observed.depth = run.depth;
     observed.consolidation = consolidation;
-    observed.source = run.source;
+    observed.source = run.source.map(|source| SourceObservation::of_metadata(&source.hierarchy));
     if let (StoreKind::KerchunkJson, Some(path)) = (hierarchy.kind, url.local_path()) {
         look_at_references(&mut observed, path, nodes, run)?;
     }
@@ -94,6 +104,7 @@ pub(crate) fn observe<'a>(
     if hierarchy.kind == StoreKind::KerchunkParquet && run.depth >= Depth::Listing {
         let store = Store::open(url, &run.options)?;
         observed.repository = Some(Repository::read_parquet_references(&store)?);
+        look_at_parquet_references(&mut observed, url, store, run)?;
     }
     if hierarchy.kind == StoreKind::N5 {
         let closeness = match run.depth {
@@ -101,7 +112,9 @@ pub(crate) fn observe<'a>(
             Depth::Listing => Some(Closeness::Listing),
             Depth::Headers | Depth::Sample | Depth::Full => Some(Closeness::Headers),
         };
-        observed.n5 = read_n5(&Store::open(url, &run.options)?, closeness)?;
+        let container = read_n5(&Store::open(url, &run.options)?, closeness)?;
+        observed.n5 = container.datasets;
+        observed.files = closeness.map(|_| container.files);
     }
     let Some(store) = &hierarchy.store else { return Ok(observed) };
     look_beside(&mut observed, store, run)?;
@@ -126,6 +139,7 @@ pub(crate) fn observe<'a>(
         };
         look::read_coordinates(&mut observed, look)?;
         look::scan(&mut observed, look)?;
+        against::compare(&mut observed, run)?;
     }
     Ok(observed)
 }
@@ -151,8 +165,34 @@ fn look_at_references(
         }
         if run.follow_references {
             let folder = path.parent().unwrap_or(Path::new("."));
-            follow::follow(&mut references, folder, &run.options, run.cancel)?;
+            follow::follow(&mut references, Some(folder), &run.options, run.cancel)?;
         }
+    }
+    observed.references = Some(references);
+    Ok(())
+}
+
+/// Reads references in parquet; arrays whose files are gone or damaged are left to the rules of those files.
+fn look_at_parquet_references(
+    observed: &mut StoreObservation<'_>,
+    url: &StoreUrl,
+    store: Store,
+    run: &Run<'_>,
+) -> Result<()> {
+    let all: Vec<&ArrayNode> = observed.arrays.iter().map(|array| array.node).collect();
+    let parquet = match Hierarchy::read_parquet_references(url, store) {
+        Ok((_, parquet)) => parquet,
+        Err(error) if error.kind() == ErrorKind::Corrupt => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let (mut references, lacking) = parquet.read_all(&all)?;
+    let surveys = survey_references(&all, &references);
+    for (array, survey) in observed.arrays.iter_mut().zip(surveys) {
+        array.survey = (!lacking.contains(array.path())).then_some(survey);
+    }
+    if run.follow_references {
+        let folder = url.local_path().map(|path| path.parent().unwrap_or(Path::new(".")));
+        follow::follow(&mut references, folder, &run.options, run.cancel)?;
     }
     observed.references = Some(references);
     Ok(())
@@ -165,7 +205,13 @@ pub(crate) fn is_complete(observed: &StoreObservation<'_>) -> bool {
         && !surveys().any(|survey| survey.unreadable)
         && crate::values::is_complete(observed)
         && observed.files.as_ref().is_none_or(|files| files.unlisted.is_none())
+        && !(observed.hierarchy.kind == StoreKind::N5 && observed.files.as_ref().is_some_and(leads_away))
         && observed.repository.as_ref().is_none_or(|repository| repository.unread.is_none())
+}
+
+/// Returns whether there are links to nothing, or out of the store: blocks may be behind them.
+fn leads_away(files: &StoreFiles) -> bool {
+    files.dangling.count + files.outside.count > 0
 }
 
 fn unlistable(error: Error) -> Error {

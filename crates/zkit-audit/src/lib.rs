@@ -3,6 +3,7 @@
 //! The stores are found by `zkit_cli::targets`; `gather` observes each as closely as was asked for, the rules of `zkit-rules` judge it,
 //! `settings` and `baseline` say what the owner says of it, and `report` says what was found.
 
+mod against;
 mod args;
 mod baseline;
 mod coordinates;
@@ -22,7 +23,7 @@ use zkit_cli::values::ArrayFilter;
 use zkit_cli::{Command, Exit, Shell};
 use zkit_core::engine::Resources;
 use zkit_core::error::{Error, ErrorKind};
-use zkit_core::hierarchy::{ArrayNode, Hierarchy};
+use zkit_core::hierarchy::ArrayNode;
 use zkit_core::location::StoreUrl;
 use zkit_report::{ChunkGrid, Confidence, Finding, Report, Severity};
 use zkit_rules::observe::CacheObservation;
@@ -95,7 +96,7 @@ fn audit_all(
 ) -> anyhow::Result<(Report, Vec<Finding>)> {
     let options = args.stores.store_options(shell);
     let depth = policy.depth.unwrap_or(Depth::Sample);
-    let source = args.against.as_ref().map(|url| Hierarchy::open(url, &options)).transpose()?;
+    let source = args.against.as_ref().map(|url| against::Source::open(url, &options)).transpose()?;
     let auditor = Auditor {
         args,
         policy,

@@ -10,6 +10,8 @@ use zkit_rules::policy::{FailOn, Policy};
 use zkit_rules::summary::StoreSummary;
 use zkit_rules::{Depth, RULES};
 
+use crate::against;
+
 /// The most grids that are drawn; one takes up to a megabyte.
 const MAPS_MOST: usize = 48;
 
@@ -55,7 +57,12 @@ pub(crate) fn add_store(
         bytes_decoded: Some(summary.bytes_decoded),
         depth: depth.name(),
         complete,
-        not_seen: not_seen(depth).iter().chain(unread).map(|what| (*what).to_owned()).collect(),
+        not_seen: not_seen(depth)
+            .iter()
+            .chain(unread)
+            .map(|what| (*what).to_owned())
+            .chain(against::not_seen(store))
+            .collect(),
     });
     report.complete &= complete;
     add_maps(report, store, &findings);
@@ -79,10 +86,9 @@ const fn reach(kind: StoreKind) -> (Depth, &'static [&'static str]) {
         StoreKind::KerchunkJson => {
             (Depth::Listing, &["chunks that references point to: only whether references name them"])
         }
-        StoreKind::KerchunkParquet => (
-            Depth::Listing,
-            &["arrays of references in parquet: only whether the files of references are there and whole"],
-        ),
+        StoreKind::KerchunkParquet => {
+            (Depth::Listing, &["chunks that references point to: only whether references name them"])
+        }
         StoreKind::N5 => (Depth::Headers, &["datasets of N5: only the headers of their blocks"]),
         _ => (Depth::Full, &[]),
     }

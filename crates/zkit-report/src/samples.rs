@@ -245,3 +245,13 @@ pub(crate) fn hostile_text() -> impl Strategy<Value = String> {
         prop::collection::vec(prop::sample::select(&HOSTILE[..]), 1..4).prop_map(|parts| parts.concat())
     ]
 }
+
+/// Returns what a renderer writes of a report.
+pub(crate) fn written(
+    report: &Report,
+    write: impl Fn(&mut Vec<u8>, &Report) -> std::io::Result<()>,
+) -> String {
+    let mut out = Vec::new();
+    write(&mut out, report).expect("a vector takes everything");
+    String::from_utf8(out).expect("reports are text")
+}

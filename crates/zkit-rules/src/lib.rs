@@ -9,6 +9,7 @@
 
 #![warn(missing_docs)]
 
+pub mod against;
 pub mod boxes;
 pub mod coordinates;
 mod depth;

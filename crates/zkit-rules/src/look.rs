@@ -12,7 +12,7 @@ use crate::observe::StoreObservation;
 
 /// One coordinate may take so much while it is read and judged, about four million numbers; larger ones are named, not
 /// read.
-const COORDINATE_BYTES_MOST: u64 = 256 << 20;
+pub const COORDINATE_BYTES_MOST: u64 = 256 << 20;
 
 /// How closely values are looked at, and what there is for it.
 #[derive(Clone, Copy)]

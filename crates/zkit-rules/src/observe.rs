@@ -8,6 +8,7 @@ use zkit_core::engine::{N5Dataset, Repository};
 use zkit_core::hierarchy::{ArrayNode, Consolidation, Hierarchy, References};
 use zkit_core::metadata::{Defect, Json};
 
+use crate::against::SourceObservation;
 use crate::coordinates::{CoordinateObservation, UnreadCoordinate};
 use crate::depth::Depth;
 use crate::policy::{Policy, VariableRules};
@@ -29,7 +30,7 @@ pub struct StoreObservation<'a> {
     /// What is wrong with that v2 metadata.
     pub v2_twin_defects: Vec<Defect>,
     /// The store that it was written from, if the run compares with one.
-    pub source: Option<&'a Hierarchy>,
+    pub source: Option<SourceObservation<'a>>,
     /// What its references point to, if it is a set of references.
     pub references: Option<References>,
     /// What is wrong with the objects of an Icechunk repository, if it is one.

@@ -1,5 +1,6 @@
 //! What stored numbers mean: packing, and which unit they are in. Source: CF conventions, sections 3.1 and 8.1.
 
+use zkit_core::hierarchy::ArrayNode;
 use zkit_core::metadata::{DataType, Json};
 
 use crate::observe::ArrayObservation;
@@ -17,7 +18,12 @@ pub struct Packing {
 impl Packing {
     /// Returns how the numbers of an array are packed, if they are.
     pub fn of(array: &ArrayObservation<'_>) -> Option<Self> {
-        let number = |name| array.node.metadata.attributes.get(name).and_then(number_of);
+        Self::of_node(array.node)
+    }
+
+    /// Returns how the numbers of an array are packed, if they are, from its metadata alone.
+    pub fn of_node(node: &ArrayNode) -> Option<Self> {
+        let number = |name| node.metadata.attributes.get(name).and_then(number_of);
         let (scale, offset) = (number("scale_factor"), number("add_offset"));
         if scale.is_none() && offset.is_none() {
             return None;
@@ -78,6 +84,9 @@ pub fn plausible_range(array: &ArrayObservation<'_>) -> Option<(f64, f64)> {
         "degc" | "celsius" | "deg_c" | "degree_celsius" | "degrees_celsius" | "degrees_c" | "°c" => {
             Some((-150.0, 1_500.0))
         }
+        // up to what lies on the ground, and below it by a little
+        "pa" | "pascal" | "pascals" => Some((0.0, 112_000.0)),
+        "hpa" | "mbar" | "millibar" | "millibars" | "mb" => Some((0.0, 1_120.0)),
         "degrees_north" | "degree_north" => Some((-90.5, 90.5)),
         "degrees_east" | "degree_east" => Some((-360.5, 720.5)),
         _ => None,

@@ -50,6 +50,8 @@ pub const RULES: &[&Rule] = &[
     &rules::reference_outside::RULE,
     &rules::reference_store::RULE,
     &rules::schema_drift::RULE,
+    &rules::source_content::RULE,
+    &rules::source_ids::RULE,
     &rules::source_mismatch::RULE,
     &rules::store_in_subfolder::RULE,
     &rules::suspect_values::RULE,

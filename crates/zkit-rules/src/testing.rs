@@ -4,18 +4,19 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use zkit_core::cancel::Cancel;
-use zkit_core::engine::Repository;
 use zkit_core::engine::{
-    Closeness, Resources, Sample, ScanTarget, scan_values, survey_references, survey_store,
+    Agreement, Closeness, Repository, Resources, Sample, ScanTarget, scan_values, survey_references,
+    survey_store,
 };
 use zkit_core::event::{Observer, Silent};
 use zkit_core::hierarchy::{ArrayNode, Consolidation, Hierarchy, Reach, TargetFound};
 use zkit_core::location::StoreUrl;
 use zkit_core::read::ReadContext;
-use zkit_core::select::read_coordinate;
+use zkit_core::select::{read_coordinate, standing_in};
 use zkit_core::store::{Store, StoreOptions};
 use zkit_report::Finding;
 
+use crate::against::SourceObservation;
 use crate::coordinates::{CoordinateObservation, is_worth_reading};
 use crate::depth::Depth;
 use crate::observe::{CacheObservation, StoreObservation};
@@ -184,9 +185,28 @@ impl TestStore {
 
     /// Returns what one rule finds beside the store that this one was written from.
     pub(crate) fn findings_against(&self, rule: &str, source: &Self) -> Vec<Finding> {
-        let (hierarchy, source) = (self.open(), source.open());
+        self.findings_beside(rule, source, &[])
+    }
+
+    /// Returns what one rule finds beside the store that this one was written from, where arrays compare like that.
+    pub(crate) fn findings_beside(
+        &self,
+        rule: &str,
+        source: &Self,
+        agreements: &[(&str, Agreement)],
+    ) -> Vec<Finding> {
+        let (hierarchy, original) = (self.open(), source.open());
         let mut observed = observe(&hierarchy, &self.policy);
-        observed.source = Some(&source);
+        let mut against = SourceObservation::of_metadata(&original);
+        for other in coordinates(&original, &self.policy) {
+            let path = &other.coordinate.path;
+            let standing =
+                observed.coordinate(path).and_then(|own| standing_in(&own.coordinate, &other.coordinate));
+            against.standing.extend(standing.map(|standing| (path.clone(), standing)));
+        }
+        against.agreements =
+            agreements.iter().map(|(path, agreement)| ((*path).to_owned(), agreement.clone())).collect();
+        observed.source = Some(against);
         check_store(&observed).into_iter().filter(|finding| finding.rule == rule).collect()
     }
 }

@@ -1,5 +1,6 @@
 //! Work over chunks: running a plan, digesting and comparing arrays, surveying what is stored, scanning values.
 
+mod aligned;
 mod boxes;
 mod choose;
 mod chunks;
@@ -23,6 +24,7 @@ mod variable;
 mod verify;
 mod windows;
 
+pub use aligned::{Agreement, AlignedPair, Along, Extent, FirstDifference, Packed, compare_aligned};
 pub use choose::{Choice, Filters, Prefer, SampleSource, Trial, choose_codec, choose_together, sample_array};
 pub use chunks::absent_bytes;
 pub use compare::{Difference, Pair, compare};
@@ -42,8 +44,9 @@ pub use scan::{
 pub use sink::Sink;
 pub use survey::{
     ArraySurvey, BloscFrames, ChunkFault, Closeness, FaultyChunks, Frames, InnerAbsence, Keys, Listing,
-    MissingChunks, N5Dataset, N5Fault, Repository, ShardIndexes, SizeTally, StoreFiles, StoreSurvey,
-    StoredChunk, SurveyDepth, Tally, ZstdFrames, read_n5, survey, survey_references, survey_store,
+    MissingChunks, N5Container, N5Dataset, N5Fault, Repository, ShardIndexes, SizeTally, StoreFiles,
+    StoreSurvey, StoredChunk, SurveyDepth, Tally, ZstdFrames, read_n5, survey, survey_references,
+    survey_store,
 };
 pub use touched::{Touched, TouchedPart, touched};
 pub use verify::{Proof, Verified, Verify, verify};

@@ -22,7 +22,7 @@ pub use files::StoreFiles;
 pub use frames::{BloscFrames, Frames, ShardIndexes, Tally, ZstdFrames};
 pub use icechunk::{MissingChunks, Repository};
 pub use listing::{Keys, Listing, SizeTally, StoredChunk};
-pub use n5::{N5Dataset, N5Fault, read_n5};
+pub use n5::{N5Container, N5Dataset, N5Fault, read_n5};
 pub use references::survey_references;
 
 use self::frames::{Look, Seen};

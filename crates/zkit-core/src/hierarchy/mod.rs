@@ -10,4 +10,6 @@ mod walk;
 
 pub use beside::Consolidation;
 pub use node::{ArrayNode, Consolidated, Container, GroupNode, Hierarchy, StoreKind};
-pub use references::{Reach, Reference, ReferenceTarget, References, TargetFound};
+pub use references::{
+    Located, ParquetReferences, Reach, Record, Reference, ReferenceTarget, References, TargetFound,
+};

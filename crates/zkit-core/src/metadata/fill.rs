@@ -342,6 +342,25 @@ impl DataType {
     }
 }
 
+impl DataType {
+    /// Returns the value of one canonical element as the nearest float64; `None` for types that are no real numbers.
+    pub fn number_of(&self, element: &[u8]) -> Option<f64> {
+        let mut wide = [0u8; 8];
+        wide.get_mut(..element.len())?.copy_from_slice(element);
+        let unsigned = u64::from_le_bytes(wide);
+        #[expect(clippy::cast_precision_loss, reason = "the nearest float is what is asked for")]
+        match self {
+            Self::Float(_) => Some(float_value(element)),
+            Self::Bool | Self::UInt(_) => Some(unsigned as f64),
+            Self::Int(bytes) => {
+                let spare = 64 - 8 * u32::from(*bytes).clamp(1, 8);
+                Some((unsigned.cast_signed() << spare >> spare) as f64)
+            }
+            _ => None,
+        }
+    }
+}
+
 /// Returns a float element as base64 of the little-endian float64 of its value.
 fn base64_f64(bytes: &[u8]) -> Json {
     Json::string(BASE64.encode(float_value(bytes).to_le_bytes()))

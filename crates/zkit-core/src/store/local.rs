@@ -12,7 +12,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags};
 
 use super::any::{Child, ChildKind, ObjectInfo, ObjectKind, ObjectStat, too_large};
 use super::key::join;
@@ -127,6 +127,9 @@ impl LocalStore {
 
     /// Tells a missing file from a link whose target is missing.
     fn absent_or_dangling(&self, key: &str) -> Result<Option<(File, u64)>> {
+        if self.is_plainly_absent(key) {
+            return Ok(None);
+        }
         let mut path = self.canonical_root.clone();
         for name in key.split('/') {
             path.push(name);
@@ -147,6 +150,15 @@ impl LocalStore {
         Ok(None)
     }
 
+    /// Returns whether a folder is there, and no entry of that name in it: most of what is asked for and is not there,
+    /// told by two short look-ups.
+    fn is_plainly_absent(&self, key: &str) -> bool {
+        let found = |path: &str, flags| rustix::fs::statat(&self.directory, path, flags);
+        let folder = key.rsplit_once('/').map_or(".", |(folder, _)| folder);
+        matches!(found(key, AtFlags::SYMLINK_NOFOLLOW), Err(rustix::io::Errno::NOENT))
+            && found(folder, AtFlags::empty()).is_ok()
+    }
+
     fn open_beneath(&self, key: &str) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
         if self.follow_links {
@@ -163,6 +175,21 @@ impl LocalStore {
         }
     }
 
+    /// Returns whether a folder lies inside the root, links resolved: one look-up mostly, where resolving takes one for
+    /// each folder on the way.
+    fn is_inside(&self, prefix: &str) -> io::Result<bool> {
+        let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let folder = if prefix.is_empty() { "." } else { prefix };
+        match rustix::fs::openat2(&self.directory, folder, flags, Mode::empty(), beneath) {
+            Ok(_) => Ok(true),
+            Err(_) => {
+                let path = self.canonical_root.join(prefix).canonicalize()?;
+                Ok(self.follow_links || path.starts_with(&self.canonical_root))
+            }
+        }
+    }
+
     /// Opens a file after resolving every link, if it lies inside the root.
     fn open_resolved(&self, key: &str, flags: OFlags) -> io::Result<File> {
         let path = self.canonical_root.join(key).canonicalize()?;
@@ -174,7 +201,7 @@ impl LocalStore {
 
     /// Returns the size and stamp of a file, `None` if it is absent or a link that leads nowhere.
     pub fn stat(&self, key: &str) -> Result<Option<ObjectStat>> {
-        match rustix::fs::statat(&self.directory, key, rustix::fs::AtFlags::empty()) {
+        match rustix::fs::statat(&self.directory, key, AtFlags::empty()) {
             Ok(stat) => {
                 let parts = [stat.st_mtime, stat.st_mtime_nsec.cast_signed()].map(i64::to_le_bytes).concat();
                 let stamp = xxhash_rust::xxh3::xxh3_64_with_seed(&parts, stat.st_ino);
@@ -269,11 +296,9 @@ impl LocalStore {
         visit: &mut dyn FnMut(ObjectInfo<'_>) -> ControlFlow<()>,
     ) -> Result<()> {
         let start = self.canonical_root.join(prefix);
-        match start.canonicalize() {
-            Ok(path) if !self.follow_links && !path.starts_with(&self.canonical_root) => {
-                return Err(self.outside(prefix));
-            }
-            Ok(_) => {}
+        match self.is_inside(prefix) {
+            Ok(true) => {}
+            Ok(false) => return Err(self.outside(prefix)),
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
                 return self.absent_or_dangling(prefix).map(|_| ());
             }

@@ -164,9 +164,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn written(report: &Report) -> String {
-        let mut out = Vec::new();
-        write(&mut out, report).unwrap();
-        String::from_utf8(out).unwrap()
+        samples::written(report, write)
     }
 
     #[test]

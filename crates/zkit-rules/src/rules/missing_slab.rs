@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use zkit_core::metadata::DataType;
+use zkit_core::metadata::{DataType, Json};
 use zkit_report::format;
 use zkit_report::{Confidence, Severity};
 
@@ -32,7 +32,8 @@ same one in several variables.
 
 Legitimate: writers leave out chunks that are all fill value. A slab of them is likely only where the fill
 value means \"missing\" (NaN, or what `_FillValue` declares), or along latitude, longitude and other axes of
-space; there it is a warning or a note. Where values are looked at, they tell: if zeros are left out, and five percent
+space; there it is a warning or a note. Where the fill value is zero, a single chunk that others follow is a warning, and so
+are chunks of what is often zero everywhere (rain, snow, counts, flags). Where values are looked at, they tell: if zeros are left out, and five percent
 of what is stored is zero too, whole chunks of zeros are likely (rain, counts, flags), and are no slab; if missing
 values are left out, and none is stored anywhere, it is an error. If fill_value is null, nothing says what the chunks
 hold.
@@ -107,6 +108,12 @@ fn judge(store: &StoreObservation<'_>, slab: &Slab<'_, '_>) -> (Severity, Confid
         _ if name.is_some_and(is_spatial) => (Severity::Info, Confidence::Low),
         _ if holds_what_is_left_out(array) => (Severity::Info, Confidence::Low),
         Absence::Undefined if total >= CHUNKS_LEAST || known => (Severity::Error, Confidence::High),
+        // writers leave out chunks of zeros: one in the middle is no writer that stopped, and rain may not fall for months
+        Absence::Value
+            if known && leaves_out_zeros(array) && (is_one(slab) || may_be_zero_everywhere(array)) =>
+        {
+            (Severity::Warning, Confidence::Low)
+        }
         Absence::Value if known => (Severity::Error, Confidence::High),
         Absence::Missing if known && trailing => (Severity::Error, Confidence::Medium),
         Absence::Missing if known && is_dense(array) => (Severity::Error, Confidence::Medium),
@@ -134,6 +141,38 @@ fn holds_what_is_left_out(array: &ArrayObservation<'_>) -> bool {
         }
         Absence::Missing => false,
     }
+}
+
+/// Returns whether absent chunks stand for zeros.
+fn leaves_out_zeros(array: &ArrayObservation<'_>) -> bool {
+    fill_number(array) == Some(0.0)
+}
+
+/// Returns whether one chunk is absent, and others behind it are not.
+fn is_one(slab: &Slab<'_, '_>) -> bool {
+    slab.absent.len() == 1 && !matches!(slab.pattern, Pattern::Trailing { .. })
+}
+
+/// Returns whether a quantity is often zero at every place at once, by its names.
+fn may_be_zero_everywhere(array: &ArrayObservation<'_>) -> bool {
+    const WORDS: [&str; 12] = [
+        "rain",
+        "precip",
+        "snow",
+        "hail",
+        "lightning",
+        "flash",
+        "runoff",
+        "burn",
+        "fire",
+        "count",
+        "flag",
+        "mask",
+    ];
+    let attributes = &array.node.metadata.attributes;
+    let text = |name| attributes.get(name).and_then(Json::as_str).unwrap_or_default();
+    let names = [text("standard_name"), text("long_name"), array.name()].join(" ").to_lowercase();
+    WORDS.iter().any(|word| names.contains(word)) || ["tp", "pr", "cp", "lsp"].contains(&array.name())
 }
 
 /// Returns whether everything of an array was looked at, and nothing that is stored is missing.
@@ -280,6 +319,14 @@ mod tests {
         assert_eq!(severities(&holding(&[("t", "0")], &[0, 1, 2, 5, 6, 7], [2.0, 3.5])), [Severity::Error]);
         // floats under a fill value of null are not left out
         assert_eq!(severities(&holding(&[("t", "null")], &[0, 1, 2], [0.0, 3.5])), [Severity::Error]);
+    }
+
+    #[test]
+    fn one_chunk_of_zeros_and_a_dry_season_are_warnings() {
+        assert_eq!(severities(&store(&[("t", "0")], &[0, 1, 2, 4, 5, 6, 7])), [Severity::Warning]);
+        assert_eq!(severities(&store(&[("t", "1")], &[0, 1, 2, 4, 5, 6, 7])), [Severity::Error]);
+        assert_eq!(severities(&store(&[("t", "0")], &[0, 1, 2, 5, 6, 7])), [Severity::Error]);
+        assert_eq!(severities(&store(&[("precipitation", "0")], &[0, 1, 2, 5, 6, 7])), [Severity::Warning]);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use zkit_report::{Confidence, Severity};
 use super::undersized_store::families;
 use crate::depth::Depth;
 use crate::finder::Finder;
-use crate::observe::{CacheObservation, StoreObservation};
+use crate::observe::{ArrayObservation, CacheObservation, StoreObservation};
 use crate::rule::{Check, Rule};
 
 pub(crate) const RULE: Rule = Rule {
@@ -37,7 +37,16 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
     for twin in &store.v2_twins {
         let Some(array) = store.array(&twin.path) else { continue };
         let differing = differences(twin, array.node);
-        if differing.is_empty() {
+        if differing.is_empty() && chunks_are_of_v2(array) {
+            finder
+                .array(
+                    &twin.path,
+                    "both zarr.json and .zarray are here, and agree; but all chunks lie under the keys of .zarray: \
+                     readers of zarr.json see fill value",
+                )
+                .severity(Severity::Error)
+                .remedy("remove zarr.json, or convert the array: zkit recompress SOURCE DESTINATION --zarr-format 3");
+        } else if differing.is_empty() {
             finder
                 .array(&twin.path, "both zarr.json and .zarray are here, and agree")
                 .severity(Severity::Info)
@@ -93,6 +102,12 @@ fn check_together(cache: &CacheObservation<'_>, finder: &mut Finder<'_>) {
     }
 }
 
+/// Returns whether not one chunk lies where v3 metadata has it, and some lie where v2 metadata would.
+fn chunks_are_of_v2(array: &ArrayObservation<'_>) -> bool {
+    let listing = array.survey.as_ref().and_then(|survey| survey.listing.as_ref());
+    listing.is_some_and(|listing| listing.stored.is_empty() && listing.misplaced.count > 0)
+}
+
 fn in_words(formats: &[ZarrFormat]) -> String {
     formats.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")
 }
@@ -132,13 +147,17 @@ mod tests {
             .array("same", &v2_array(&[8], &[2]))
             .file("same/zarr.json", v3(8).as_bytes())
             .array("other", &v2_array(&[8], &[2]))
-            .file("other/zarr.json", v3(10).as_bytes());
+            .file("other/zarr.json", v3(10).as_bytes())
+            .array("old", &v2_array(&[8], &[2]))
+            .file("old/0", &[1; 8])
+            .file("old/zarr.json", v3(8).replace("\"v2\"", "\"default\"").as_bytes());
         let found: Vec<_> = store
             .findings("mixed-formats")
             .into_iter()
             .filter_map(|finding| Some((finding.array?, finding.severity)))
             .collect();
-        assert_eq!(found, [("/other".to_owned(), Severity::Error), ("/same".to_owned(), Severity::Info)]);
+        let expected = [("/old", Severity::Error), ("/other", Severity::Error), ("/same", Severity::Info)];
+        assert_eq!(found, expected.map(|(path, severity)| (path.to_owned(), severity)));
     }
 
     #[test]

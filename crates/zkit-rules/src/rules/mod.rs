@@ -41,6 +41,8 @@ pub(crate) mod reference_outside;
 pub(crate) mod reference_store;
 pub(crate) mod schema_drift;
 pub(crate) mod shared;
+pub(crate) mod source_content;
+pub(crate) mod source_ids;
 pub(crate) mod source_mismatch;
 pub(crate) mod store_in_subfolder;
 pub(crate) mod suspect_values;

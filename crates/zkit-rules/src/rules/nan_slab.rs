@@ -14,6 +14,8 @@ use crate::words::span_in_words;
 
 /// Runs of slabs that a finding names at most.
 const RUNS_MOST: usize = 16;
+/// In so many steps at least the share of NaN grows where rows of different length are filled up.
+const PADDING_STEPS: usize = 3;
 /// Where the others are NaN by more than this, a slab of NaN is one of them.
 const OTHERS_MOST: f64 = 0.9;
 
@@ -31,7 +33,8 @@ On disk: chunks are there; where a chunk spans several steps, only decoding show
 
 Legitimate: along latitude, longitude, height and the like NaN is where there is no data (land, sea, poles): these
 dimensions are not looked at, and neither are single values of one-dimensional arrays. The first steps of a running mean or an accumulation are NaN, and variables that exist at
-every n-th step only are NaN between, and instruments leave gaps in many places: these are notes, and so are arrays most of which is NaN.
+every n-th step only are NaN between, instruments leave gaps in many places, and rows of different length (the observations of
+trajectories) are filled up with NaN, more and more towards the end: these are notes, and so are arrays most of which is NaN.
 
 What to do: write these steps again. If they are meant to be NaN, say so in zkit.toml: [[audit.variable]] with
 nan-allowed = true.",
@@ -109,6 +112,8 @@ struct Slabs {
     seen: u64,
     /// The share of NaN in a typical other slab.
     others: f64,
+    /// Whether the share of NaN grows towards them, as where rows of different length are filled up.
+    padding: bool,
 }
 
 /// Returns the slabs of NaN along a dimension, if there are others that are not like them.
@@ -127,7 +132,25 @@ fn slabs_of(profile: &NanProfile) -> Option<Slabs> {
     }
     let middle = others.len() / 2;
     let others_nan = *others.select_nth_unstable_by(middle, f64::total_cmp).1;
-    Some(Slabs { runs, count, seen: count + others.len() as u64, others: others_nan })
+    let padding = is_padding(profile, &runs);
+    Some(Slabs { runs, count, seen: count + others.len() as u64, others: others_nan, padding })
+}
+
+/// Returns whether NaN fills up rows of different length: along the dimension its share never falls, grows in several
+/// steps, and is all at the end. Source: CF conventions, section 9.3.1, "Orthogonal and incomplete multidimensional array
+/// representation".
+fn is_padding(profile: &NanProfile, runs: &[(u64, u64)]) -> bool {
+    let [(first, _)] = runs else { return false };
+    let shares: Vec<f64> = profile
+        .nan
+        .iter()
+        .zip(&profile.seen)
+        .filter(|(_, seen)| **seen > 0)
+        .map(|(&nan, &seen)| share(nan, seen))
+        .collect();
+    let grows = shares.windows(2).all(|pair| pair[0] <= pair[1]);
+    let steps = shares.windows(2).filter(|pair| pair[0] < pair[1]).count();
+    grows && steps >= PADDING_STEPS && *first > 0 && shares.last() == Some(&1.0)
 }
 
 /// Returns how much slabs of NaN matter, and why they may be meant.
@@ -141,6 +164,9 @@ fn severity_of(slabs: &Slabs, partial: bool) -> (Severity, Confidence, &'static 
         _ if 2 * slabs.count > slabs.seen => note("; that is most of them"),
         _ if slabs.runs.len() > RUNS_MOST => note("; in many places, as instruments leave gaps"),
         _ if even => note("; at even distances"),
+        _ if slabs.padding => {
+            note("; NaN grows towards them, as where rows of different length are filled up")
+        }
         [(0, last)] if last + 1 < slabs.seen => note("; as first steps of running means are"),
         _ if partial => (Severity::Warning, Confidence::Low, "; of each, only a part was looked at"),
         _ => (Severity::Error, Confidence::Medium, ""),
@@ -286,10 +312,18 @@ mod tests {
     }
 
     #[test]
+    fn rows_of_different_length_that_are_filled_up_are_a_note() {
+        // row `place` has 4 + place observations, the longest one 11 of 12
+        let found = found(r#"["obs", "trajectory"]"#, |obs, place| obs >= 4 + place);
+        assert_eq!((found.len(), found[0].severity), (1, Severity::Info), "{found:?}");
+        assert!(found[0].message.contains("rows of different length"), "{}", found[0].message);
+    }
+
+    #[test]
     fn gaps_in_many_places_are_a_note() {
         let slabs = |count: u64| {
             let runs: Vec<_> = (0..count).map(|at| (at * at + 5, at * at + 5)).collect();
-            super::Slabs { runs, count, seen: 10_000, others: 0.1 }
+            super::Slabs { runs, count, seen: 10_000, others: 0.1, padding: false }
         };
         assert_eq!(super::severity_of(&slabs(40), false).0, Severity::Info);
         assert_eq!(super::severity_of(&slabs(5), false).0, Severity::Error);

@@ -45,6 +45,17 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
         let remedy = "remove them, or restore the shape that they belong to";
         report_keys(finder, Some(array.path()), &listing.orphans, (&what, remedy));
     }
+    for dataset in &store.n5 {
+        let grid: Vec<u64> = dataset
+            .dimensions
+            .iter()
+            .zip(&dataset.block_size)
+            .map(|(length, block)| length.div_ceil(*block))
+            .collect();
+        let what = format!("blocks outside the grid of {grid:?} blocks");
+        let remedy = "remove them, or restore the dimensions that they belong to";
+        report_keys(finder, Some(&dataset.path), &dataset.orphans, (&what, remedy));
+    }
     let Some(files) = &store.files else { return };
     let seen = !store.hierarchy.groups.is_empty() || !store.hierarchy.arrays.is_empty();
     for (folder, &count) in &files.ownerless_folders {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use zkit_core::engine::{ChunkFault, FaultyChunks, Keys};
 use zkit_core::grid::ChunkSet;
-use zkit_core::hierarchy::{Reference, References};
+use zkit_core::hierarchy::{ArrayNode, Reference, References};
 use zkit_core::metadata::{DataType, Json};
 use zkit_report::{ChunkBox, format};
 
@@ -195,7 +195,12 @@ fn integer_of(value: f64) -> Option<i64> {
 
 /// Returns the values that an array declares as missing: `_FillValue` and `missing_value`, which may list several.
 pub(crate) fn declared_missing(array: &ArrayObservation<'_>) -> Vec<f64> {
-    let attributes = &array.node.metadata.attributes;
+    missing_numbers(array.node)
+}
+
+/// Returns the numbers that the metadata of an array declares as missing.
+pub(crate) fn missing_numbers(node: &ArrayNode) -> Vec<f64> {
+    let attributes = &node.metadata.attributes;
     ["_FillValue", "missing_value"]
         .iter()
         .filter_map(|name| attributes.get(name))

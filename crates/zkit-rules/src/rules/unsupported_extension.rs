@@ -10,7 +10,7 @@ use crate::rule::{Check, Rule};
 
 pub(crate) const RULE: Rule = Rule {
     id: "unsupported-extension",
-    severity: Severity::Info,
+    severity: Severity::Warning,
     confidence: Confidence::High,
     depth: Depth::Metadata,
     summary: "an array uses an extension of Zarr v3 that zkit does not know",
@@ -20,7 +20,8 @@ does not know it. The array is named and not audited.
 
 On disk: an object with a `name` of its own in zarr.json.
 
-Legitimate: always, for readers that know the extension.
+Legitimate: for readers that know the extension; every other one must refuse the array, and zkit cannot say what is
+wrong with it. That is a warning.
 
 What to do: audit the array with the program that wrote it.",
     check: Check::Store(check),
@@ -32,6 +33,8 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
 
 #[cfg(test)]
 mod tests {
+    use zkit_report::Severity;
+
     use crate::testing::TestStore;
 
     #[test]
@@ -40,7 +43,8 @@ mod tests {
             "fill_value":null,"chunk_grid":{"name":"regular","configuration":{"chunk_shape":[2]}},
             "chunk_key_encoding":{"name":"default"},"codecs":[{"name":"bytes"}]}"#;
         let store = TestStore::bare().file("zarr.json", zarr_json);
-        assert_eq!(store.findings("unsupported-extension").len(), 1);
+        let found = store.findings("unsupported-extension");
+        assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
         assert_eq!(store.findings("malformed-metadata").len(), 0);
     }
 }

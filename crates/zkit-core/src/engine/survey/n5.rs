@@ -8,7 +8,10 @@ use std::ops::ControlFlow;
 
 use super::closely::Closeness;
 use super::faults::ChunkFault;
+use super::files::StoreFiles;
 use super::heads::{error_body, pointer};
+use super::listing::Keys;
+use super::names::{Named, named};
 use crate::codec::blosc;
 use crate::error::{Error, ErrorKind, Result};
 use crate::grid::product;
@@ -23,6 +26,16 @@ const PART_BYTES: u64 = 64;
 const NAMED_MOST: usize = 1_000;
 /// Larger documents are no attributes.
 const ATTRIBUTES_BYTES_MOST: u64 = 16 << 20;
+
+/// What was seen of an N5 container.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct N5Container {
+    /// Its datasets, sorted by path.
+    pub datasets: Vec<N5Dataset>,
+    /// What lies in it and is neither a block nor a document: what unfinished writes left, links that lead nowhere or out
+    /// of it, blocks without a dataset, and what no reader uses.
+    pub files: StoreFiles,
+}
 
 /// What was seen of one dataset of an N5 container.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -41,6 +54,8 @@ pub struct N5Dataset {
     pub faulty: Vec<N5Fault>,
     /// How many of these there are in all, by kind.
     pub faulty_counts: BTreeMap<ChunkFault, u64>,
+    /// Blocks outside of its grid, which no reader sees.
+    pub orphans: Keys,
     /// What is wrong with its attributes.
     pub defects: Vec<Defect>,
 }
@@ -64,22 +79,30 @@ struct Attributes {
     zlib: bool,
 }
 
-/// Returns the datasets of an N5 container, with the blocks that are no whole ones.
+/// Returns the datasets of an N5 container, with the blocks that are no whole ones, and what else lies there.
 ///
 /// One listing, in which folders of blocks are entered only if `closeness` is given; two small reads a block, of its start
 /// and its end, with [`Closeness::Headers`]. Errors: those of the listing, `Cancelled`.
-pub fn read_n5(store: &Store, closeness: Option<Closeness>) -> Result<Vec<N5Dataset>> {
+pub fn read_n5(store: &Store, closeness: Option<Closeness>) -> Result<N5Container> {
     let (mut documents, mut blocks) = (Vec::new(), Vec::new());
+    let mut files = StoreFiles::default();
     let mut too_many = false;
     let is_index = |key: &str| key.rsplit('/').next().is_some_and(|name| name.parse::<u64>().is_ok());
     store.list_entering(&|key| closeness.is_some() || !is_index(key), &mut |object| {
         let name = object.key.rsplit('/').next().unwrap_or(object.key);
-        if name == "attributes.json" {
-            documents.push(object.key.to_owned());
-        } else if object.kind == ObjectKind::Regular && blocks.len() < BLOCKS_MOST {
-            blocks.push((object.key.to_owned(), object.size));
-        } else {
-            too_many |= blocks.len() >= BLOCKS_MOST;
+        match object.kind {
+            ObjectKind::DanglingLink => files.dangling.add(object.key),
+            ObjectKind::OutsideLink => files.outside.add(object.key),
+            ObjectKind::Special => files.special.add(object.key),
+            ObjectKind::Regular if name == "attributes.json" => documents.push(object.key.to_owned()),
+            ObjectKind::Regular if named(object.key) == Named::Temporary => {
+                files.temporary.add(object.key);
+                files.temporary_changed = files.temporary_changed.max(object.changed);
+            }
+            ObjectKind::Regular if blocks.len() < BLOCKS_MOST => {
+                blocks.push((object.key.to_owned(), object.size));
+            }
+            ObjectKind::Regular => too_many = true,
         }
         ControlFlow::Continue(())
     })?;
@@ -103,7 +126,15 @@ pub fn read_n5(store: &Store, closeness: Option<Closeness>) -> Result<Vec<N5Data
         }
     }
     for (key, size) in blocks {
-        let Some((prefix, index)) = dataset_of(&key, &datasets) else { continue };
+        let Some((prefix, index)) = dataset_of(&key, &datasets) else {
+            // blocks of a dataset whose attributes are broken are told there
+            let hidden =
+                |path: &str| format!("/{key}").starts_with(&format!("{}/", path.trim_end_matches('/')));
+            if !broken.iter().any(|dataset: &N5Dataset| hidden(&dataset.path)) {
+                add_ownerless(&key, &mut files);
+            }
+            continue;
+        };
         let verdict = match (size, closeness) {
             (0, _) => Some((ChunkFault::Empty, "0 bytes".to_owned())),
             (_, Some(Closeness::Headers)) => look(store, &key, size, &datasets[&prefix])?,
@@ -113,6 +144,10 @@ pub fn read_n5(store: &Store, closeness: Option<Closeness>) -> Result<Vec<N5Data
         let dataset = &mut attributes.dataset;
         dataset.blocks += 1;
         dataset.bytes_stored = dataset.bytes_stored.saturating_add(size);
+        let ends = dataset.dimensions.iter().zip(&dataset.block_size);
+        if ends.zip(&index).any(|((&length, &block), &at)| at >= length.div_ceil(block)) {
+            dataset.orphans.add(key.strip_prefix(&prefix).unwrap_or(&key));
+        }
         if let Some((fault, why)) = verdict {
             *dataset.faulty_counts.entry(fault).or_default() += 1;
             if dataset.faulty.len() < NAMED_MOST {
@@ -124,7 +159,20 @@ pub fn read_n5(store: &Store, closeness: Option<Closeness>) -> Result<Vec<N5Data
     found.extend(broken);
     found.sort_by(|one, other| one.path.cmp(&other.path));
     found.iter_mut().for_each(|dataset| dataset.faulty.sort_by(|one, other| one.index.cmp(&other.index)));
-    Ok(found)
+    Ok(N5Container { datasets: found, files })
+}
+
+/// Takes in a file that is no block of any dataset.
+fn add_ownerless(key: &str, files: &mut StoreFiles) {
+    let is_index = |part: &str| part.parse::<u64>().is_ok();
+    let parts: Vec<&str> = key.split('/').collect();
+    let folder = parts.len() - parts.iter().rev().take_while(|part| is_index(part)).count();
+    if folder == parts.len() {
+        files.foreign.add(key);
+    } else {
+        files.ownerless.add(key);
+        *files.ownerless_folders.entry(parts[..folder].join("/")).or_default() += 1;
+    }
 }
 
 fn path_of(prefix: &str) -> String {
@@ -301,7 +349,11 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, bytes).unwrap();
         }
-        let url = StoreUrl::Local(folder.path().to_owned());
+        read(folder.path()).datasets
+    }
+
+    fn read(folder: &std::path::Path) -> N5Container {
+        let url = StoreUrl::Local(folder.to_owned());
         read_n5(&Store::open(&url, &StoreOptions::default()).unwrap(), Some(Closeness::Headers)).unwrap()
     }
 
@@ -329,6 +381,30 @@ mod tests {
         assert_eq!((found.len(), found[0].path.as_str(), found[0].blocks), (1, "/a", 4));
         let indices: Vec<_> = found[0].faulty.iter().map(|fault| fault.index[0]).collect();
         assert_eq!(indices, [1, 2, 3]);
+    }
+
+    #[test]
+    fn what_is_no_block_of_a_dataset_is_told_by_what_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |key: &str, bytes: &[u8]| {
+            let path = folder.path().join(key);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, bytes).unwrap();
+        };
+        let raw = br#"{"dimensions":[4],"blockSize":[2],"dataType":"uint8","compression":{"type":"raw"}}"#;
+        write("a/attributes.json", raw);
+        write("a/0", &block(&[2], &[0; 2]));
+        write("a/2", &block(&[2], &[0; 2]));
+        write("a/1.partial", b"x");
+        write("a/notes.txt", b"x");
+        write("b/c/0/1", b"x");
+        std::os::unix::fs::symlink("nowhere", folder.path().join("a/1")).unwrap();
+        let found = read(folder.path());
+        assert_eq!(found.datasets[0].orphans.examples, ["2"]);
+        assert_eq!(found.files.temporary.examples, ["a/1.partial"]);
+        assert_eq!(found.files.foreign.examples, ["a/notes.txt"]);
+        assert_eq!(found.files.dangling.examples, ["a/1"]);
+        assert_eq!(found.files.ownerless_folders, [("b/c".to_owned(), 1)].into());
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub fn survey_references(arrays: &[&ArrayNode], references: &References) -> Vec<
         .enumerate()
         .map(|(at, (array, expected))| (at, Builder::new(array, 0, Some(expected))))
         .collect();
-    let inline = references.inline.iter().map(|(key, bytes)| (key.as_str(), Some(*bytes)));
+    let inline = references.inline.iter().map(|(key, bytes)| (key.as_str(), Some(bytes.len() as u64)));
     let ranged = references
         .references
         .iter()

@@ -1,0 +1,276 @@
+//! kerchunk references in parquet: one file holds the references of so many chunks of one array, and is read when one of
+//! them is asked for.
+//!
+//! Source: fsspec, `LazyReferenceMapper`: `.zmetadata` with `metadata` and `record_size`; `ARRAY/refs.N.parq` with the
+//! columns `path`, `offset`, `size` and `raw`, a row for each chunk in C order.
+
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use bytes::Bytes;
+use parquet::file::reader::{FileReader as _, SerializedFileReader};
+use parquet::record::{Field, Row};
+
+use super::{Builder, Located, References};
+use crate::error::{Error, ErrorKind, Result};
+use crate::hierarchy::consolidated;
+use crate::hierarchy::node::{ArrayNode, Consolidated, Container, Hierarchy, StoreKind};
+use crate::hierarchy::open::MAX_DOCUMENT_BYTES;
+use crate::location::StoreUrl;
+use crate::metadata::Json;
+use crate::store::{Store, join};
+
+/// Files of references that are larger are refused, and so are those that claim to decode to more than the second number.
+const FILE_BYTES_MOST: (u64, u64) = (64 << 20, 512 << 20);
+/// Rows of one file, at most.
+const ROWS_MOST: u64 = 10_000_000;
+/// References that [`ParquetReferences::read_all`] collects, at most.
+const REFERENCES_MOST: usize = 20_000_000;
+
+/// Where references in parquet lie: nothing of them is read before it is asked for.
+#[derive(Debug)]
+pub struct ParquetReferences {
+    store: Store,
+    /// How many chunks one file tells of.
+    record_size: u64,
+}
+
+/// The file that tells of a chunk, and which of its rows does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// The key of the file.
+    pub key: String,
+    /// The row.
+    pub row: u64,
+}
+
+impl Hierarchy {
+    /// Reads the metadata of references in parquet: the hierarchy that it describes, without a store, and where the
+    /// references lie.
+    ///
+    /// One read. Errors: `Absent` without `.zmetadata`; `Corrupt` where it is no JSON or has no `record_size`.
+    pub fn read_parquet_references(url: &StoreUrl, store: Store) -> Result<(Self, ParquetReferences)> {
+        let failed =
+            |kind, why: String| Error::new(kind, format!("could not read `.zmetadata` of {url}: {why}"));
+        let mut text = Vec::new();
+        if !store.get(".zmetadata", MAX_DOCUMENT_BYTES, &mut text)? {
+            return Err(failed(ErrorKind::Absent, "it is gone".to_owned()));
+        }
+        let document =
+            Json::parse(&text).map_err(|error| failed(ErrorKind::Corrupt, format!("no JSON: {error}")))?;
+        let Some(record_size @ 1..) = document.get("record_size").and_then(Json::as_integer::<u64>) else {
+            return Err(failed(ErrorKind::Corrupt, "its record_size is no number of chunks".to_owned()));
+        };
+        let mut hierarchy = Self {
+            url: url.to_string(),
+            store: None,
+            kind: StoreKind::KerchunkParquet,
+            container: Container::Directory,
+            consolidated: Consolidated::None,
+            groups: Vec::new(),
+            arrays: Vec::new(),
+            defects: Vec::new(),
+            unreadable: false,
+        };
+        consolidated::read_v2(&mut hierarchy, document);
+        hierarchy.consolidated = Consolidated::None;
+        hierarchy.sort();
+        Ok((hierarchy, ParquetReferences { store, record_size }))
+    }
+}
+
+impl ParquetReferences {
+    /// Returns which file tells of the chunk at a position of the grid of `array`, in C order.
+    pub fn record_of(&self, array: &ArrayNode, position: u64) -> Record {
+        let file = format!("refs.{}.parq", position / self.record_size);
+        Record { key: join(array.prefix(), &file), row: position % self.record_size }
+    }
+
+    /// Reads one file: what each of its chunks leads to, `None` for those that are absent; `None` if there is no file.
+    ///
+    /// One read; memory: the file, decoded. Errors: `Corrupt` where it is no such file, `OverBudget` where it is too large.
+    pub fn read_record(&self, key: &str) -> Result<Option<Vec<Option<Located>>>> {
+        let mut bytes = Vec::new();
+        if !self.store.get(key, FILE_BYTES_MOST.0, &mut bytes)? {
+            return Ok(None);
+        }
+        let rows = self.record_size.min(ROWS_MOST);
+        // the reader is not made for files that nobody vouches for
+        let read = catch_unwind(AssertUnwindSafe(|| rows_of(bytes.into(), rows)));
+        let read = read.unwrap_or_else(|_| Err("the reader of parquet gave up on it".to_owned()));
+        read.map(Some).map_err(|why| {
+            let message = format!("could not read `{key}` of {}: {why}", self.store.place());
+            Error::new(ErrorKind::Corrupt, message)
+        })
+    }
+
+    /// Reads the files of these arrays, and collects all that they say; files that are damaged or gone are left out.
+    ///
+    /// One read a file. Memory: all references. Errors: `Unreadable`; `OverBudget` for more than twenty million.
+    pub fn read_all(&self, arrays: &[&ArrayNode]) -> Result<(References, BTreeSet<String>)> {
+        let mut collected = Builder::default();
+        let mut lacking = BTreeSet::new();
+        let mut key = String::new();
+        for array in arrays {
+            let total = array.metadata.grid.total().unwrap_or(u64::MAX);
+            for file in 0..total.div_ceil(self.record_size) {
+                let first = file * self.record_size;
+                let rows = match self.read_record(&self.record_of(array, first).key) {
+                    Ok(Some(rows)) => rows,
+                    Err(error) if error.kind() == ErrorKind::Unreadable => return Err(error),
+                    // what is wrong with the file is told at the file; nothing is said of its chunks, nor of others of
+                    // an array that claims more files than anybody has
+                    Ok(None) | Err(_) => {
+                        lacking.insert(array.path.clone());
+                        break;
+                    }
+                };
+                for (row, located) in (first..total).zip(rows) {
+                    let Some(located) = located else { continue };
+                    array.chunk_key(&array.metadata.grid.index_at(row), &mut key);
+                    collected.add(key.clone(), located);
+                }
+                if collected.len() > REFERENCES_MOST {
+                    let message =
+                        format!("could not read the references: there are more than {REFERENCES_MOST}");
+                    return Err(Error::new(ErrorKind::OverBudget, message));
+                }
+            }
+        }
+        Ok((collected.finish(), lacking))
+    }
+}
+
+/// Returns what the rows of a file lead to.
+fn rows_of(bytes: Bytes, most: u64) -> Result<Vec<Option<Located>>, String> {
+    let file = SerializedFileReader::new(bytes).map_err(|error| error.to_string())?;
+    let metadata = file.metadata();
+    let rows = u64::try_from(metadata.file_metadata().num_rows()).unwrap_or(u64::MAX);
+    if rows > most {
+        return Err(format!("it says that it has {rows} rows, {most} are the most"));
+    }
+    let columns = metadata.row_groups().iter().flat_map(|group| group.columns());
+    let decoded = columns
+        .map(|column| u64::try_from(column.uncompressed_size()).unwrap_or(u64::MAX))
+        .fold(0, u64::saturating_add);
+    if decoded > FILE_BYTES_MOST.1 {
+        return Err(format!("it says that it decodes to {decoded} bytes"));
+    }
+    let mut found = Vec::new();
+    for row in file.get_row_iter(None).map_err(|error| error.to_string())? {
+        let row = row.map_err(|error| error.to_string())?;
+        if found.len() as u64 >= most {
+            return Err(format!("it has more than {most} rows"));
+        }
+        found.push(located(&row)?);
+    }
+    Ok(found)
+}
+
+/// Returns what a row leads to. Source: fsspec, `LazyReferenceMapper._load_one_key`: bytes come first; a path with neither
+/// offset nor size is a whole file; no path is no chunk.
+fn located(row: &Row) -> Result<Option<Located>, String> {
+    let (mut url, mut offset, mut size) = (None, 0, 0);
+    for (name, field) in row.get_column_iter() {
+        match name.as_str() {
+            "raw" => match field {
+                Field::Bytes(bytes) => return Ok(Some(Located::Inline(bytes.data().to_vec()))),
+                Field::Str(text) => return Ok(Some(Located::Inline(text.as_bytes().to_vec()))),
+                _ => {}
+            },
+            "path" => {
+                url = match field {
+                    Field::Str(text) => Some(text.clone()),
+                    Field::Bytes(bytes) => Some(String::from_utf8_lossy(bytes.data()).into_owned()),
+                    _ => None,
+                }
+            }
+            "offset" => offset = whole(field)?,
+            "size" => size = whole(field)?,
+            _ => {}
+        }
+    }
+    let Some(url) = url.filter(|url| !url.is_empty()) else { return Ok(None) };
+    Ok(Some(Located::Elsewhere { url, range: ((offset, size) != (0, 0)).then_some((offset, size)) }))
+}
+
+/// Returns an offset or a size; 0 where there is none.
+fn whole(field: &Field) -> Result<u64, String> {
+    let wide = match field {
+        Field::Null => return Ok(0),
+        Field::Int(number) => i64::from(*number),
+        Field::Long(number) => *number,
+        Field::UInt(number) => i64::from(*number),
+        Field::ULong(number) => return Ok(*number),
+        other => return Err(format!("found {other} where an offset or a size should be")),
+    };
+    u64::try_from(wide).map_err(|_| format!("found {wide} where an offset or a size should be"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::store::StoreOptions;
+
+    fn fixture(folder: &Path) -> (Hierarchy, ParquetReferences) {
+        let url = StoreUrl::Local(folder.to_owned());
+        let store = Store::open(&url, &StoreOptions::default()).unwrap();
+        Hierarchy::read_parquet_references(&url, store).unwrap()
+    }
+
+    fn root() -> std::path::PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/air.kerchunk.parq")
+    }
+
+    #[test]
+    fn rows_are_what_chunks_lead_to() {
+        let (hierarchy, references) = fixture(&root());
+        let level = hierarchy.array("/level").unwrap();
+        let record = references.record_of(level, 5);
+        assert_eq!(record, Record { key: "level/refs.1.parq".to_owned(), row: 1 });
+        let elsewhere = |url: &str, range| Some(Located::Elsewhere { url: url.to_owned(), range });
+        let first = references.read_record("level/refs.0.parq").unwrap().unwrap();
+        let inline = Some(Located::Inline((0..8).collect()));
+        assert_eq!(
+            first[..4],
+            [elsewhere("air.nc", Some((10, 8))), elsewhere("air.nc", Some((18, 8))), inline, None]
+        );
+        let second = references.read_record(&record.key).unwrap().unwrap();
+        let expected = [elsewhere("whole.bin", None), elsewhere("s3://bucket/far.nc", Some((100, 8)))];
+        assert_eq!(second[..2], expected);
+        assert_eq!(references.read_record("level/refs.2.parq").unwrap(), None);
+    }
+
+    #[test]
+    fn all_of_them_are_found_by_key() {
+        let (hierarchy, references) = fixture(&root());
+        let arrays: Vec<&ArrayNode> = hierarchy.arrays.iter().collect();
+        let (all, lacking) = references.read_all(&arrays).unwrap();
+        assert!(lacking.is_empty(), "{lacking:?}");
+        assert_eq!(all.references.len(), 5);
+        assert_eq!(all.locate("level/2"), Some(Located::Inline((0..8).collect())));
+        assert_eq!(all.locate("level/3"), None);
+        let expected = Located::Elsewhere { url: "air.nc".to_owned(), range: Some((15419, 57288)) };
+        assert_eq!(all.locate("air/0.0.0"), Some(expected));
+    }
+
+    #[test]
+    fn a_file_that_is_cut_off_or_altered_is_corrupt_and_hides_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = std::fs::read(root().join("level/refs.0.parq")).unwrap();
+        std::fs::copy(root().join(".zmetadata"), folder.path().join(".zmetadata")).unwrap();
+        std::fs::create_dir(folder.path().join("level")).unwrap();
+        let path = folder.path().join("level/refs.0.parq");
+        let (hierarchy, references) = fixture(folder.path());
+        for length in [0, 4, 11, file.len() / 2, file.len() - 1] {
+            std::fs::write(&path, &file[..length]).unwrap();
+            let error = references.read_record("level/refs.0.parq").unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corrupt, "{length}");
+        }
+        let level = hierarchy.array("/level").unwrap();
+        let (all, lacking) = references.read_all(&[level]).unwrap();
+        assert_eq!((all.references.len(), lacking.len()), (0, 1));
+    }
+}
