@@ -1,4 +1,4 @@
-//! What to say of stores that zkit recognises and does not read.
+//! What to say of stores that are no plain Zarr stores.
 
 use zkit_core::hierarchy::{Container, Hierarchy, StoreKind};
 
@@ -24,7 +24,7 @@ pub(crate) fn kind_in_words(hierarchy: &Hierarchy) -> String {
     format!("{kind}, {container}")
 }
 
-/// Returns what the reader can do with a store that zkit does not read; `None` for those it does.
+/// Returns what the reader can do with a store that zkit does not read, or reads in part; `None` for the others.
 pub(crate) fn explanation(hierarchy: &Hierarchy) -> Option<&'static str> {
     match (hierarchy.kind, hierarchy.container) {
         (StoreKind::Zarr, Container::Zip) => Some(
@@ -38,8 +38,8 @@ pub(crate) fn explanation(hierarchy: &Hierarchy) -> Option<&'static str> {
         ),
         (StoreKind::KerchunkJson | StoreKind::KerchunkParquet, _) => Some(
             "These are kerchunk references: they name byte ranges of other files (NetCDF, GRIB, HDF5) instead of holding \
-             chunks, so a copy of the references alone holds no data. zkit recognises them, but does not read them: \
-             xarray does, through fsspec's reference file system.",
+             chunks, so a copy of the references alone holds no data. Files beside the references are read; others where \
+             --allow-prefix names what lies above them.",
         ),
         (StoreKind::Icechunk, _) => Some(
             "This is an Icechunk repository: versions of Zarr hierarchies behind snapshots and manifests; its chunks are no \

@@ -11,6 +11,7 @@ use crate::location::StoreUrl;
 
 use super::local::LocalStore;
 use super::memory::MemoryStore;
+use super::references::ReferenceStore;
 use super::remote::{FetchResult, RemoteStore};
 use super::zip::ZipStore;
 
@@ -29,6 +30,8 @@ pub struct StoreOptions {
     pub max_requests_per_second: Option<NonZeroU32>,
     /// Whether local links may lead out of the store.
     pub follow_links: bool,
+    /// What references may lead to, beside the folder that they lie in.
+    pub allow_prefixes: Vec<StoreUrl>,
     /// Ends waiting for remote stores.
     pub cancel: Cancel,
     /// Beats with every answer of a remote store.
@@ -44,6 +47,7 @@ impl Default for StoreOptions {
             timeout: Duration::from_secs(60),
             max_requests_per_second: None,
             follow_links: false,
+            allow_prefixes: Vec::new(),
             cancel: Cancel::default(),
             pulse: Pulse::default(),
         }
@@ -61,6 +65,8 @@ pub enum Store {
     Zip(ZipStore),
     /// A few small objects in memory.
     Memory(MemoryStore),
+    /// Parts of other files, by reference.
+    References(Box<ReferenceStore>),
 }
 
 /// One object of a listing.
@@ -138,7 +144,11 @@ impl Store {
 
     /// Returns whether reads wait for a network.
     pub fn is_remote(&self) -> bool {
-        matches!(self, Self::Remote(_))
+        match self {
+            Self::Local(_) | Self::Zip(_) | Self::Memory(_) => false,
+            Self::Remote(_) => true,
+            Self::References(store) => store.is_remote(),
+        }
     }
 
     /// Returns where the store is, without secrets.
@@ -148,6 +158,7 @@ impl Store {
             Self::Remote(store) => store.place().to_owned(),
             Self::Zip(store) => store.path().display().to_string(),
             Self::Memory(_) => MemoryStore::place().to_owned(),
+            Self::References(store) => store.place().to_owned(),
         }
     }
 
@@ -156,6 +167,7 @@ impl Store {
         match self {
             Self::Local(_) | Self::Zip(_) | Self::Memory(_) => (0, 0),
             Self::Remote(store) => store.requests(),
+            Self::References(store) => store.requests(),
         }
     }
 
@@ -167,6 +179,7 @@ impl Store {
             Self::Local(store) => store.get(key, limit, buffer),
             Self::Zip(store) => store.get(key, limit, buffer),
             Self::Memory(store) => store.get(key, limit, buffer),
+            Self::References(store) => store.get(key, limit, buffer),
             Self::Remote(store) => match store.get_blocking(key, limit)? {
                 Some(bytes) => {
                     buffer.clear();
@@ -190,6 +203,7 @@ impl Store {
             Self::Local(store) => store.get_range(key, offset, length, buffer),
             Self::Zip(store) => store.get_range(key, offset, length, buffer),
             Self::Memory(store) => Ok(store.get_range(key, offset, length, buffer)),
+            Self::References(store) => store.get_range(key, offset, length, buffer),
             Self::Remote(store) => store.get_range_blocking(key, offset, length, buffer),
         }
     }
@@ -200,6 +214,7 @@ impl Store {
             Self::Local(store) => store.get_suffix(key, length, buffer),
             Self::Zip(store) => store.get_suffix(key, length, buffer),
             Self::Memory(store) => Ok(store.get_suffix(key, length, buffer)),
+            Self::References(store) => store.get_suffix(key, length, buffer),
             Self::Remote(store) => store.get_suffix_blocking(key, length, buffer),
         }
     }
@@ -210,6 +225,7 @@ impl Store {
             Self::Local(store) => store.get_many(keys, limit),
             Self::Zip(store) => store.get_many(keys, limit),
             Self::Memory(store) => store.get_many(keys, limit),
+            Self::References(store) => store.get_many(keys, limit),
             Self::Remote(store) => store.get_many(keys, limit),
         }
     }
@@ -229,6 +245,7 @@ impl Store {
                 let stamp = xxhash_rust::xxh3::xxh3_64(&bytes);
                 Ok(present.then_some(ObjectStat { size: bytes.len() as u64, stamp }))
             }
+            Self::References(store) => store.stat(key),
             Self::Remote(store) => {
                 let message = format!("could not look at `{key}` in {}: it is remote", store.place());
                 Err(Error::new(ErrorKind::Unsupported, message))
@@ -253,6 +270,7 @@ impl Store {
         match self {
             Self::Local(store) => store.list_while(prefix, visit),
             Self::Zip(store) => store.list_while(prefix, visit),
+            Self::References(store) => store.list_while(prefix, visit),
             Self::Memory(store) => {
                 store.list_while(prefix, visit);
                 Ok(())
@@ -273,6 +291,7 @@ impl Store {
             Self::Local(store) => store.list_entering(enter, visit),
             Self::Remote(store) => store.list_while("", visit),
             Self::Zip(store) => store.list_while("", visit),
+            Self::References(store) => store.list_while("", visit),
             Self::Memory(store) => {
                 store.list_while("", visit);
                 Ok(())
@@ -286,6 +305,7 @@ impl Store {
             Self::Local(store) => store.children(prefix),
             Self::Zip(store) => store.children(prefix),
             Self::Memory(store) => Ok(store.children(prefix)),
+            Self::References(store) => store.children(prefix),
             Self::Remote(store) => store.children(prefix),
         }
     }

@@ -67,7 +67,7 @@ pub fn survey_store(
     let prefixes: HashSet<&str> = known.iter().map(|array| array.prefix()).collect();
     let (listed, mut files, suspects) = match store {
         Store::Local(_) => list_folders(store, arrays, &expected, &prefixes, (observer, cancel))?,
-        Store::Remote(_) | Store::Zip(_) | Store::Memory(_) => {
+        Store::Remote(_) | Store::Zip(_) | Store::Memory(_) | Store::References(_) => {
             list_at_once(store, arrays, &expected, &prefixes, (observer, cancel))?
         }
     };
@@ -213,7 +213,8 @@ fn spread_evenly<T: Sync, R: Send>(
         Store::Local(_) | Store::Zip(_) | Store::Memory(_) => {
             items.par_iter().with_min_len(64).map(work).collect()
         }
-        Store::Remote(_) => spread(store, items, work),
+        // many references lie behind a network
+        Store::Remote(_) | Store::References(_) => spread(store, items, work),
     }
 }
 
