@@ -20,7 +20,17 @@ pub(super) struct Classified {
     pub(super) references: Option<Json>,
 }
 
-/// Looks at the content of a file.
+/// Returns whether a file begins as zip files do.
+pub(super) fn is_zip(path: &Path) -> Result<bool> {
+    let mut head = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(4).read_to_end(&mut head));
+    read.map_err(|error| {
+        Error::new(ErrorKind::Unreadable, format!("could not read {}", path.display())).with_source(error)
+    })?;
+    Ok(head == b"PK\x03\x04" || head == b"PK\x05\x06")
+}
+
+/// Looks at the content of a file that is no zip file.
 pub(super) fn file(path: &Path) -> Result<Classified> {
     let failed = |error: std::io::Error| {
         Error::new(ErrorKind::Unreadable, format!("could not read {}", path.display())).with_source(error)
@@ -35,22 +45,6 @@ pub(super) fn file(path: &Path) -> Result<Classified> {
         note: Some((rule, message.to_owned())),
         references: None,
     };
-    if head.starts_with(b"PK\x03\x04") || head.starts_with(b"PK\x05\x06") {
-        // the central directory lies at the end; entry names stand in it as they are
-        let tail = size.min(4 << 20);
-        file.seek(SeekFrom::Start(size - tail)).map_err(failed)?;
-        let mut names = Vec::new();
-        file.take(tail).read_to_end(&mut names).map_err(failed)?;
-        let zarr = [b"zarr.json".as_slice(), b".zarray", b".zgroup", b".zmetadata"]
-            .iter()
-            .any(|name| names.windows(name.len()).any(|window| window == *name));
-        return Ok(match zarr {
-            true => {
-                Classified { kind: StoreKind::Zarr, container: Container::Zip, note: None, references: None }
-            }
-            false => unknown(Container::Zip, "not-zarr", "a zip file without Zarr metadata"),
-        });
-    }
     if head.is_empty() {
         return Ok(unknown(Container::File, "empty-store", "an empty file"));
     }

@@ -31,6 +31,9 @@ impl Hierarchy {
                 Error::new(kind, format!("could not open the store {url}")).with_source(error)
             })?;
             if metadata.is_file() {
+                if classify::is_zip(path)? {
+                    return Self::open_zip_or_damage(path);
+                }
                 let mut found = classify::file(path)?;
                 return match found.references.take() {
                     Some(document) => Self::open_references(url, document, options),
@@ -47,6 +50,11 @@ impl Hierarchy {
         let name = url.name().filter(|_| url.local_path().is_none()).unwrap_or_default();
         if name.to_ascii_lowercase().ends_with(".json") {
             return Self::open_remote_references(url, &name, options);
+        }
+        if name.to_ascii_lowercase().ends_with(".zip")
+            && let Some(zip) = Self::open_remote_zip(url, options)?
+        {
+            return Ok(zip);
         }
         Self::read(url, Store::open(url, options)?, options)
     }
@@ -125,10 +133,7 @@ impl Hierarchy {
     pub fn open_zip_or_damage(path: &Path) -> Result<Self> {
         match Self::open_zip(path) {
             Err(error) if error.kind() == ErrorKind::Corrupt => {
-                let url = StoreUrl::Local(path.to_owned());
-                let mut hierarchy = Self::empty(&url, None, StoreKind::Unknown, Container::Zip);
-                hierarchy.defect("/", "corrupt-archive", error.one_line());
-                Ok(hierarchy)
+                Ok(Self::damaged_zip(&StoreUrl::Local(path.to_owned()), &error))
             }
             other => other,
         }
@@ -137,6 +142,22 @@ impl Hierarchy {
     /// Returns a store of which nothing can be read.
     pub(super) fn without_store(url: &StoreUrl, kind: StoreKind, container: Container) -> Self {
         Self::empty(url, None, kind, container)
+    }
+
+    /// Opens a zip file behind a network; `None` if no such object is there: a store may be named like one.
+    fn open_remote_zip(url: &StoreUrl, options: &StoreOptions) -> Result<Option<Self>> {
+        match ZipStore::open_remote(url, options) {
+            Ok(Some(zip)) => Self::read(url, Store::Zip(zip), options).map(Some),
+            Ok(None) => Ok(None),
+            Err(error) if error.kind() == ErrorKind::Corrupt => Ok(Some(Self::damaged_zip(url, &error))),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn damaged_zip(url: &StoreUrl, error: &Error) -> Self {
+        let mut hierarchy = Self::empty(url, None, StoreKind::Unknown, Container::Zip);
+        hierarchy.defect("/", "corrupt-archive", error.one_line());
+        hierarchy
     }
 
     fn empty(url: &StoreUrl, store: Option<Store>, kind: StoreKind, container: Container) -> Self {

@@ -61,7 +61,7 @@ pub enum Store {
     Local(LocalStore),
     /// A bucket, container or web server.
     Remote(RemoteStore),
-    /// A zip file of this machine.
+    /// A zip file, of this machine or behind a network.
     Zip(ZipStore),
     /// A few small objects in memory.
     Memory(MemoryStore),
@@ -145,8 +145,9 @@ impl Store {
     /// Returns whether reads wait for a network.
     pub fn is_remote(&self) -> bool {
         match self {
-            Self::Local(_) | Self::Zip(_) | Self::Memory(_) => false,
+            Self::Local(_) | Self::Memory(_) => false,
             Self::Remote(_) => true,
+            Self::Zip(store) => store.is_remote(),
             Self::References(store) => store.is_remote(),
         }
     }
@@ -156,7 +157,7 @@ impl Store {
         match self {
             Self::Local(store) => store.root().display().to_string(),
             Self::Remote(store) => store.place().to_owned(),
-            Self::Zip(store) => store.path().display().to_string(),
+            Self::Zip(store) => store.whole().to_owned(),
             Self::Memory(_) => MemoryStore::place().to_owned(),
             Self::References(store) => store.place().to_owned(),
         }
@@ -165,7 +166,8 @@ impl Store {
     /// Returns how many requests were sent to a remote store, and how many of them failed and were tried again.
     pub fn requests(&self) -> (u64, u64) {
         match self {
-            Self::Local(_) | Self::Zip(_) | Self::Memory(_) => (0, 0),
+            Self::Local(_) | Self::Memory(_) => (0, 0),
+            Self::Zip(store) => store.requests(),
             Self::Remote(store) => store.requests(),
             Self::References(store) => store.requests(),
         }
@@ -235,10 +237,7 @@ impl Store {
     pub fn stat(&self, key: &str) -> Result<Option<ObjectStat>> {
         match self {
             Self::Local(store) => store.stat(key),
-            Self::Zip(store) => {
-                let size = store.get_range(key, 0, 0, &mut Vec::new())?;
-                Ok(size.map(|size| ObjectStat { size, stamp: store.stamp() }))
-            }
+            Self::Zip(store) => Ok(store.stat(key)),
             Self::Memory(store) => {
                 let mut bytes = Vec::new();
                 let present = store.get(key, u64::MAX, &mut bytes)?;

@@ -4,6 +4,7 @@
 //! `Unreadable`. The two are never mixed up: absent chunks read as fill values, unreadable ones must not.
 
 mod any;
+mod byte_source;
 mod http;
 mod key;
 mod local;

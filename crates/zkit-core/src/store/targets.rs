@@ -11,7 +11,7 @@ use super::any::StoreOptions;
 use super::local::LocalStore;
 use super::reach::{Reach, is_link_local, reach};
 use super::remote::RemoteStore;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Context as _, Error, ErrorKind, Result};
 use crate::location::{Scheme, StoreUrl, redact};
 
 /// Hosts and buckets that are kept open.
@@ -69,9 +69,11 @@ impl Targets {
     ///
     /// Errors: `Absent` or `Unreadable` for a local prefix that cannot be opened, `Usage` for one that names no place.
     pub(super) fn new(folder: StoreUrl, options: &StoreOptions) -> Result<Self> {
-        let mut allowed = Vec::new();
-        for prefix in std::iter::once(&folder).chain(&options.allow_prefixes) {
-            allowed.push(Allowed::new(prefix, options)?);
+        let mut allowed = vec![Allowed::new(&folder, options)?];
+        for prefix in &options.allow_prefixes {
+            let opened = Allowed::new(prefix, options);
+            allowed
+                .push(opened.context(|| format!("could not allow what lies below --allow-prefix {prefix}"))?);
         }
         Ok(Self { folder, allowed, options: options.clone(), remotes: Mutex::default() })
     }

@@ -209,13 +209,10 @@ fn spread_evenly<T: Sync, R: Send>(
     items: &[T],
     work: impl Fn(&T) -> R + Sync + Send,
 ) -> Vec<R> {
-    match store {
-        Store::Local(_) | Store::Zip(_) | Store::Memory(_) => {
-            items.par_iter().with_min_len(64).map(work).collect()
-        }
-        // many references lie behind a network
-        Store::Remote(_) | Store::References(_) => spread(store, items, work),
+    if store.is_remote() {
+        return spread(store, items, work);
     }
+    items.par_iter().with_min_len(64).map(work).collect()
 }
 
 /// Returns the chunks of which something is to be read: all that are stored; where their length says it all, those of
