@@ -133,10 +133,9 @@ fn a_chunk_that_does_not_decode_is_a_remark_of_the_probe() {
 
 #[test]
 fn stores_of_other_kinds_are_explained() {
-    for (name, kind, word) in [
-        ("gauges.icechunk", "icechunk", "Icechunk repository"),
-        ("raw.n5", "n5", "N5 container"),
-    ] {
+    for (name, kind, word) in
+        [("gauges.icechunk", "icechunk", "Icechunk repository"), ("raw.n5", "n5", "N5 container")]
+    {
         let answer = answer(&fixture(name), &[]).unwrap();
         assert_eq!(answer.json["store"]["kind"], kind);
         assert!(

@@ -6,7 +6,7 @@ use crate::codec::checksum::{self, CHECKSUM_BYTES};
 use crate::codec::error::CodecError;
 use crate::codec::scratch::Scratch;
 use crate::codec::variable::VariableElements;
-use crate::codec::{compress, filter};
+use crate::codec::{compress, filter, objects};
 use crate::metadata::CodecSpec;
 
 /// Where decoded bytes go.
@@ -47,10 +47,9 @@ impl Chain {
         encoded: &[u8],
         limit: u64,
     ) -> Result<VariableElements, CodecError> {
-        let serializer = self
-            .steps
-            .iter()
-            .position(|step| matches!(step.kind, Kind::Vlen | Kind::Shard(_) | Kind::Unknown));
+        let serializer = self.steps.iter().position(|step| {
+            matches!(step.kind, Kind::Vlen | Kind::Objects | Kind::Shard(_) | Kind::Unknown)
+        });
         let serializer = serializer.ok_or_else(|| CodecError::Unsupported {
             codec: "chunk",
             what: "elements without fixed size".to_owned(),
@@ -58,9 +57,11 @@ impl Chain {
         let mut bytes = Vec::new();
         self.decode_to(serializer + 1, scratch, encoded, limit, &mut bytes)?;
         let count = self.shape.iter().product();
-        let mut elements = match &self.steps[serializer].kind {
-            Kind::Vlen => VariableElements::parse(bytes, count)?,
-            Kind::Shard(shard) => shard.decode_variable(scratch.inner(), &bytes, limit)?,
+        let step = &self.steps[serializer];
+        let mut elements = match (&step.kind, &step.spec) {
+            (Kind::Vlen, _) => VariableElements::parse(bytes, count)?,
+            (Kind::Objects, CodecSpec::Objects(codec)) => objects::decode(codec, &bytes, count)?,
+            (Kind::Shard(shard), _) => shard.decode_variable(scratch.inner(), &bytes, limit)?,
             _ => return Err(self.unknown(serializer)),
         };
         for step in self.steps[..serializer].iter().rev() {
