@@ -119,7 +119,8 @@ pub(crate) fn audit(
         FailOnArg::Never => false,
     };
     if fail_on != FailOnArg::Never && holds_nothing(copy, &findings) {
-        let message = "the slice was not published: not one of its variables holds a value, all are NaN or fill";
+        let message =
+            "the slice was not published: not one of its variables holds a value, all are NaN or fill";
         return Err(Error::new(ErrorKind::Corrupt, message).with_hint(HINT));
     }
     let bad: Vec<&Finding> = findings.iter().filter(refused).collect();
