@@ -271,7 +271,7 @@ def v2_texts(root):
     for codec in (numcodecs.JSON(), numcodecs.MsgPack()):
         v2(root / codec.codec_id, objects(words), filters=[codec], compressor=numcodecs.Zstd(1), fill=None)
         v2(root / f"{codec.codec_id}_f", objects(words), filters=[codec], order="F", fill=None)
-        v2(root / f"{codec.codec_id}_filled", objects(["a", "b"]), filters=[codec], fill="", absent={(0, 0)})
+        v2(root / f"{codec.codec_id}_filled", objects(["a", "b"]), filters=[codec], fill="none", absent={(0, 0)})
     labels = ["a", "Zürich", "日本語"]
     for stored in ("u1", "<u2", ">u4"):
         codec = numcodecs.Categorize(labels, object, stored)

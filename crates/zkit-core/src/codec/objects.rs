@@ -173,7 +173,7 @@ impl Objects {
     fn finish(self, shape: &[u64]) -> Result<VariableElements, CodecError> {
         let depth = self.depth.unwrap_or(1);
         // what has no dimensions stands in a list of one
-        if self.elements.len() > 0 && depth != shape.len().max(1) {
+        if !self.elements.is_empty() && depth != shape.len().max(1) {
             return Err(self.no_text("lists as objects"));
         }
         if self.elements.len() != self.count {

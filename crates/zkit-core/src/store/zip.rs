@@ -56,6 +56,9 @@ struct Member {
     name_bytes: u16,
 }
 
+/// A member and which part of the file holds it, `None` for an absent one.
+type Wanted = Result<Option<(Member, (u64, u64))>>;
+
 impl ZipStore {
     /// Opens a zip file and reads its central directory; the store is the root, or the one folder that holds Zarr
     /// metadata.
@@ -260,14 +263,14 @@ impl ZipStore {
             self.unpack(key, member, &span, &mut buffer)?;
             Ok(Some(buffer.into()))
         };
-        let wanted = |key: &String| -> Result<Option<(Member, (u64, u64))>> {
+        let wanted = |key: &String| -> Wanted {
             let Some(&member) = self.members.get(key) else { return Ok(None) };
             if member.bytes > limit {
                 return Err(too_large(&self.place(key), member.bytes, limit));
             }
             Ok(Some((member, self.span_of(key, &member)?)))
         };
-        let wanted: Vec<Result<Option<(Member, (u64, u64))>>> = keys.iter().map(wanted).collect();
+        let wanted: Vec<Wanted> = keys.iter().map(wanted).collect();
         let spans: Vec<(u64, u64)> =
             wanted.iter().filter_map(|wanted| Some(wanted.as_ref().ok()?.as_ref()?.1)).collect();
         let Some(fetched) = self.source.read_many(&spans) else {
@@ -278,7 +281,7 @@ impl ZipStore {
             return keys.par_iter().with_min_len(16).map(read).collect();
         };
         let mut fetched = fetched.into_iter();
-        let whole = |(key, wanted): (&String, Result<Option<(Member, (u64, u64))>>)| match wanted? {
+        let whole = |(key, wanted): (&String, Wanted)| match wanted? {
             None => Ok(None),
             Some((member, _)) => {
                 let span = fetched.next().unwrap_or_else(|| Ok(Vec::new()));
