@@ -265,8 +265,21 @@ def v2_ragged(root):
     v2(root / "f8", objects(ragged), filters=[numcodecs.VLenArray("<f8")], fill=None)
 
 
+def v2_texts(root):
+    """Python objects that are texts, with nulls where the codec has them."""
+    words = ["", "a", None, "Zürich", "日本語", "x" * 300, None]
+    for codec in (numcodecs.JSON(), numcodecs.MsgPack()):
+        v2(root / codec.codec_id, objects(words), filters=[codec], compressor=numcodecs.Zstd(1), fill=None)
+        v2(root / f"{codec.codec_id}_f", objects(words), filters=[codec], order="F", fill=None)
+        v2(root / f"{codec.codec_id}_filled", objects(["a", "b"]), filters=[codec], fill="none", absent={(0, 0)})
+    labels = ["a", "Zürich", "日本語"]
+    for stored in ("u1", "<u2", ">u4"):
+        codec = numcodecs.Categorize(labels, object, stored)
+        v2(root / f"categorize_{stored[-2:]}", objects([*labels, ""]), filters=[codec], fill="")
+
+
 def v2_refused(root):
-    """Objects whose decoding would run code or guess types: named, never decoded."""
+    """Objects whose decoding would run code or guess types: named, never decoded; bytes that are no objects at all."""
     for codec in ("pickle", "json2", "msgpack2"):
         write_json(
             root / codec / ".zarray",

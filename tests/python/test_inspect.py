@@ -79,7 +79,7 @@ def test_metadata_depth_reads_no_chunk_and_says_so(inspected, name):
 def test_foreign_stores_are_recognised_never_taken_for_empty(inspected, name):
     store = inspected(name)["store"]
     assert store["kind"] == MANIFEST[name]["kind"]
-    assert store["container"] == MANIFEST[name]["container"] or name.endswith(".json")
+    assert store["container"] == MANIFEST[name]["container"]
 
 
 def test_one_bad_array_never_hides_the_others(inspected):

@@ -3,20 +3,20 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use zkit_core::engine::{AlignedPair, Along, Extent, Sample, compare_aligned};
+use zkit_core::engine::{self, AlignedPair, Along, Extent, Sample, compare_aligned};
 use zkit_core::error::{ErrorKind, Result};
 use zkit_core::hierarchy::{ArrayNode, Hierarchy};
 use zkit_core::location::StoreUrl;
 use zkit_core::read::ReadContext;
-use zkit_core::select::{Coordinate, Standing, read_coordinate, standing};
+use zkit_core::select::{Coordinate, Standing, read_coordinate, standing_in};
 use zkit_core::store::StoreOptions;
 use zkit_rules::Depth;
 use zkit_rules::against::packed_of;
 use zkit_rules::coordinates::is_worth_reading;
+use zkit_rules::look::COORDINATE_BYTES_MOST;
 use zkit_rules::observe::{ArrayObservation, StoreObservation};
 
 use crate::gather::Run;
-use zkit_rules::look::COORDINATE_BYTES_MOST;
 
 /// Arrays that are named where not all could be compared.
 const NAMED: usize = 3;
@@ -43,7 +43,7 @@ impl Source {
         let mut read = BTreeMap::new();
         if let Some(store) = &self.hierarchy.store {
             let limit = (run.resources.memory_bytes / 2).min(COORDINATE_BYTES_MOST);
-            let pool = zkit_core::engine::pool(run.resources.jobs)?;
+            let pool = engine::pool(run.resources.jobs)?;
             let context = ReadContext { pool: &pool, cancel: run.cancel, meter: run.observer.meter() };
             for node in self.hierarchy.arrays.iter().filter(|node| is_worth_reading(node, run.policy)) {
                 run.cancel.check()?;
@@ -65,7 +65,7 @@ pub(crate) fn compare(observed: &mut StoreObservation<'_>, run: &Run<'_>) -> Res
     let originals = source.coordinates(run)?;
     for read in &observed.coordinates {
         let path = &read.coordinate.path;
-        let standing = originals.get(path).and_then(|original| standing(&read.coordinate, original));
+        let standing = originals.get(path).and_then(|original| standing_in(&read.coordinate, original));
         against.standing.extend(standing.map(|standing| (path.clone(), standing)));
     }
     if let (Some(own), Some(original)) = (&observed.hierarchy.store, &source.hierarchy.store) {

@@ -8,9 +8,9 @@ use std::path::Path;
 use rayon::prelude::*;
 use zkit_core::cancel::Cancel;
 use zkit_core::error::{Error, ErrorKind, Result};
-use zkit_core::hierarchy::{Reach, References, TargetFound};
+use zkit_core::hierarchy::{References, TargetFound};
 use zkit_core::location::StoreUrl;
-use zkit_core::store::{Store, StoreOptions};
+use zkit_core::store::{Reach, Store, StoreOptions};
 
 /// Looks at all targets that may be looked at: public ones, and those in `folder`, where the references lie, if that is on
 /// this machine. Errors: `Cancelled`.

@@ -40,7 +40,6 @@ pub(crate) struct Run<'a> {
 pub(crate) fn open(url: &StoreUrl, run: &Run<'_>) -> Result<Hierarchy> {
     let hierarchy = Hierarchy::open(url, &run.options)?;
     match (hierarchy.container, hierarchy.kind, url.local_path()) {
-        (Container::Zip, _, Some(path)) => Hierarchy::open_zip_or_damage(path),
         (_, StoreKind::Unknown, Some(path))
             if is_named_zip(path) && hierarchy.container == Container::File =>
         {

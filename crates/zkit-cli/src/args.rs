@@ -8,6 +8,7 @@ use clap::{ArgAction, Args, ColorChoice, ValueEnum};
 
 use zkit_core::error::{Error, ErrorKind};
 use zkit_core::hierarchy::ArrayNode;
+use zkit_core::location::StoreUrl;
 use zkit_core::store::{Reads, StoreOptions};
 
 use crate::memory::{self, MemoryBudget};
@@ -168,6 +169,11 @@ pub struct StoreArgs {
     /// Follow links that lead out of a local store.
     #[arg(long)]
     pub follow_links: bool,
+
+    /// Let kerchunk references lead to what lies below PREFIX (s3://bucket/data, /data/nc), and not only to files
+    /// beside them; may be repeated.
+    #[arg(long = "allow-prefix", value_name = "PREFIX")]
+    pub allow_prefixes: Vec<StoreUrl>,
 }
 
 impl StoreArgs {
@@ -185,6 +191,7 @@ impl StoreArgs {
             timeout: self.timeout,
             max_requests_per_second: self.max_requests_per_second,
             follow_links: self.follow_links,
+            allow_prefixes: self.allow_prefixes.clone(),
             cancel: shell.cancel().clone(),
             pulse: shell.pulse(),
             reads: Reads::Forgotten,

@@ -69,6 +69,24 @@ impl StoreUrl {
         url.path().split('/').filter(|part| !part.is_empty()).map(percent_decode).collect()
     }
 
+    /// Returns the folder that this lies in; a bucket's root is its own.
+    #[must_use]
+    pub fn parent(&self) -> Self {
+        match self {
+            Self::Local(path) => {
+                let absolute = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+                Self::Local(absolute.parent().unwrap_or(&absolute).to_owned())
+            }
+            Self::Remote { scheme, url } => {
+                let mut url = url.clone();
+                let path = url.path().trim_end_matches('/');
+                let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent).to_owned();
+                url.set_path(&parent);
+                Self::Remote { scheme: *scheme, url }
+            }
+        }
+    }
+
     /// Returns the place of `name` below this one.
     #[must_use]
     pub fn join(&self, name: &str) -> Self {

@@ -1,4 +1,4 @@
-//! What to say of stores that zkit recognises and does not read.
+//! What to say of stores that are no plain Zarr stores.
 
 use zkit_core::hierarchy::{Container, Hierarchy, StoreKind};
 
@@ -24,28 +24,24 @@ pub(crate) fn kind_in_words(hierarchy: &Hierarchy) -> String {
     format!("{kind}, {container}")
 }
 
-/// Returns what the reader can do with a store that zkit does not read; `None` for those it does.
+/// Returns what the reader can do with a store that zkit does not read, or reads in part; `None` for the others.
 pub(crate) fn explanation(hierarchy: &Hierarchy) -> Option<&'static str> {
-    match (hierarchy.kind, hierarchy.container) {
-        (StoreKind::Zarr, Container::Zip) => Some(
-            "This is a Zarr store in a zip file. zkit recognises it, but does not read it in place: unpack it and name the \
-             directory, or open it with zarr.storage.ZipStore.",
-        ),
-        (StoreKind::Zarr, _) => None,
-        (StoreKind::N5, _) => Some(
+    match hierarchy.kind {
+        StoreKind::Zarr => None,
+        StoreKind::N5 => Some(
             "This is an N5 container, a relative of Zarr with metadata in attributes.json and big-endian, transposed \
              blocks. zkit recognises it, but does not read it: tensorstore's n5 driver does.",
         ),
-        (StoreKind::KerchunkJson | StoreKind::KerchunkParquet, _) => Some(
+        StoreKind::KerchunkJson | StoreKind::KerchunkParquet => Some(
             "These are kerchunk references: they name byte ranges of other files (NetCDF, GRIB, HDF5) instead of holding \
-             chunks, so a copy of the references alone holds no data. zkit recognises them, but does not read them: \
-             xarray does, through fsspec's reference file system.",
+             chunks, so a copy of the references alone holds no data. Files beside the references are read; others where \
+             --allow-prefix names what lies above them.",
         ),
-        (StoreKind::Icechunk, _) => Some(
+        StoreKind::Icechunk => Some(
             "This is an Icechunk repository: versions of Zarr hierarchies behind snapshots and manifests; its chunks are no \
              files of a Zarr store. zkit recognises it, but does not read it: the icechunk library does.",
         ),
-        (StoreKind::Unknown, _) => Some(
+        StoreKind::Unknown => Some(
             "No Zarr metadata was found: no zarr.json, .zarray, .zgroup or .zmetadata. If the store lies deeper, name its own \
              folder; if it is being copied, its metadata may not have arrived.",
         ),

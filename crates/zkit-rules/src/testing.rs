@@ -9,11 +9,11 @@ use zkit_core::engine::{
     survey_store,
 };
 use zkit_core::event::{Observer, Silent};
-use zkit_core::hierarchy::{ArrayNode, Consolidation, Hierarchy, Reach, TargetFound};
+use zkit_core::hierarchy::{ArrayNode, Consolidation, Hierarchy, TargetFound};
 use zkit_core::location::StoreUrl;
 use zkit_core::read::ReadContext;
-use zkit_core::select::{read_coordinate, standing};
-use zkit_core::store::{Store, StoreOptions};
+use zkit_core::select::{read_coordinate, standing_in};
+use zkit_core::store::{Reach, Store, StoreOptions};
 use zkit_report::Finding;
 
 use crate::against::SourceObservation;
@@ -201,7 +201,7 @@ impl TestStore {
         for other in coordinates(&original, &self.policy) {
             let path = &other.coordinate.path;
             let standing =
-                observed.coordinate(path).and_then(|own| standing(&own.coordinate, &other.coordinate));
+                observed.coordinate(path).and_then(|own| standing_in(&own.coordinate, &other.coordinate));
             against.standing.extend(standing.map(|standing| (path.clone(), standing)));
         }
         against.agreements =

@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
 use zkit_cli::Shell;
+use zkit_cli::writing::is_coordinate;
 use zkit_core::engine::{Closeness, Resources, Sample, survey_store};
 use zkit_core::error::{Error, ErrorKind, Result};
 use zkit_core::event::Event;
 use zkit_core::hierarchy::{ArrayNode, Hierarchy};
+use zkit_core::metadata::Json;
 use zkit_core::plan::{ABSENT, Pick, WantedGather, WantedSlice};
 use zkit_report::{Finding, Severity};
 use zkit_rules::look::{self, Look};
@@ -20,6 +22,8 @@ use crate::args::FailOnArg;
 /// How many of its values are looked at: as many as `zkit audit` takes of a chunked array, and always all of small ones.
 const SAMPLE: Sample = Sample::Percent(10.0);
 const SEED: u64 = 0;
+/// What to do where a slice is refused.
+const HINT: &str = "run `zkit audit` on the sources; pass --fail-on never if the slice is meant to be so";
 /// Findings that are said one by one.
 const SAID_MOST: usize = 20;
 
@@ -29,7 +33,9 @@ const OF_ORDER: [&str; 3] = ["coordinate-not-monotonic", "coordinate-gap", "dupl
 const OF_HOLES: [&str; 4] = ["nan-slab", "nan-fraction", "missing-slab", "absent-chunks"];
 
 /// Rules that say what the sources hold as well, and `zkit audit` says of them: they are told, and keep nothing back.
-const OF_SOURCES: [&str; 10] = [
+const OF_SOURCES: [&str; 12] = [
+    "metadata-only-array",
+    "all-nan",
     "nan-slab",
     "nan-fraction",
     "missing-slab",
@@ -41,6 +47,9 @@ const OF_SOURCES: [&str; 10] = [
     "coordinate-not-monotonic",
     "coordinate-gap",
 ];
+
+/// Rules that say that an array holds no data at all: a place on land has no sea temperature, but something there is.
+const OF_NOTHING: [&str; 3] = ["metadata-only-array", "all-nan", "all-fill"];
 
 /// What of a slice is as it was asked for, whatever rules say of it.
 #[derive(Debug, Default)]
@@ -109,19 +118,42 @@ pub(crate) fn audit(
         FailOnArg::Warning => finding.severity != Severity::Info,
         FailOnArg::Never => false,
     };
+    if fail_on != FailOnArg::Never && holds_nothing(copy, &findings) {
+        let message =
+            "the slice was not published: not one of its variables holds a value, all are NaN or fill";
+        return Err(Error::new(ErrorKind::Corrupt, message).with_hint(HINT));
+    }
     let bad: Vec<&Finding> = findings.iter().filter(refused).collect();
     if let Some(first) = bad.first() {
         let more = if bad.len() > 1 { format!(", and {} more", bad.len() - 1) } else { String::new() };
         let message = format!("the slice was not published: {}{more}", in_words(first));
-        return Err(Error::new(ErrorKind::Corrupt, message).with_hint(
-            "run `zkit audit` on the sources; pass --fail-on never if the slice is meant to be so",
-        ));
+        return Err(Error::new(ErrorKind::Corrupt, message).with_hint(HINT));
     }
     let said = findings.iter().filter(|finding| finding.severity != Severity::Info);
     for finding in said.take(SAID_MOST) {
         shell.observer().event(Event::Warning(in_words(finding)));
     }
     Ok(())
+}
+
+/// Returns whether there are variables, and not one holds a value.
+fn holds_nothing(copy: &Hierarchy, findings: &[Finding]) -> bool {
+    let described: BTreeSet<&str> = copy
+        .arrays
+        .iter()
+        .filter_map(|array| array.metadata.attributes.get("coordinates").and_then(Json::as_str))
+        .flat_map(str::split_whitespace)
+        .collect();
+    let is_data = |array: &&ArrayNode| {
+        let name = array.path.rsplit('/').next().unwrap_or_default();
+        !is_coordinate(&array.path, &array.metadata) && !described.contains(name)
+    };
+    let empty = |array: &ArrayNode| {
+        let of_it = |finding: &&Finding| finding.array.as_deref() == Some(array.path.as_str());
+        findings.iter().filter(of_it).any(|finding| OF_NOTHING.contains(&finding.rule))
+    };
+    let mut data = copy.arrays.iter().filter(is_data).peekable();
+    data.peek().is_some() && data.all(empty)
 }
 
 fn in_words(finding: &Finding) -> String {

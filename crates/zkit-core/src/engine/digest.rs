@@ -6,12 +6,12 @@ use sha2::{Digest as _, Sha256};
 
 use super::lanes::{self, Footprint, Lane, Resources};
 use crate::cancel::Cancel;
-use crate::codec::partial_decode;
+use crate::codec::{NULL_TEXT, partial_decode};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Observer;
 use crate::grid::Region;
 use crate::hierarchy::ArrayNode;
-use crate::metadata::DataType;
+use crate::metadata::{CodecSpec, DataType};
 use crate::read::{ArrayReader, ReadContext, read_slab, slabs_of};
 use crate::store::Store;
 
@@ -24,7 +24,7 @@ const VARIABLE_ITEM_ESTIMATE: u64 = 64;
 /// Digests arrays; results are in the order of `arrays`, failures of single arrays among them.
 ///
 /// The digest is SHA-256 over the elements in C order, little-endian, NaN payloads kept; elements of variable
-/// length as a little-endian `u32` length and the bytes; padding of structs zeroed; absent chunks as the fill value.
+/// length as a little-endian `u32` length and the bytes, null as `ff ff ff ff`; padding of structs zeroed; absent chunks as the fill value.
 /// A string without dimensions is digested as UTF-32, as numpy holds such a scalar, so that it equals one of fixed
 /// length. Memory: within `resources`; chunks that cannot be decoded in part are decoded once a slab.
 pub fn digest(
@@ -99,7 +99,8 @@ fn digest_one(
     cancel: &Cancel,
 ) -> Result<Sha256Digest> {
     let data_type = &array.metadata.data_type;
-    if matches!(data_type, DataType::Object | DataType::VlenArray(_)) {
+    let objects = array.metadata.codecs.iter().any(|codec| matches!(codec, CodecSpec::Objects(_)));
+    if matches!(data_type, DataType::VlenArray(_)) || (*data_type == DataType::Object && !objects) {
         let message = format!(
             "could not digest `{}`: objects that are neither strings nor bytes have no digest",
             array.path
@@ -116,6 +117,9 @@ fn digest_one(
             reader.visit_variable(&slab, context, &mut |element| {
                 if let (true, Ok(text)) = (scalar, std::str::from_utf8(element)) {
                     return text.chars().for_each(|c| hasher.update(u32::from(c).to_le_bytes()));
+                }
+                if objects && element == NULL_TEXT {
+                    return hasher.update(u32::MAX.to_le_bytes());
                 }
                 // longer elements cannot be stored: their length is a u32 in the chunk
                 hasher.update(u32::try_from(element.len()).unwrap_or(u32::MAX).to_le_bytes());

@@ -17,6 +17,9 @@ use crate::read::{
 use crate::store::Store;
 use crate::units::saturating_usize;
 
+/// Takes a part, the region that is read of it (`None` where no source has it), and where that goes.
+type BoxVisitor<'v> = dyn FnMut(usize, Option<&Region>, &Region) -> Result<()> + 'v;
+
 /// What a copy reads: an array of a store, or one that is gathered.
 pub(super) enum SourceReader<'a> {
     Array(ArrayReader<'a>),
@@ -324,11 +327,7 @@ impl<'a> GatherReader<'a> {
 
     /// Calls `visit` for boxes that together are a region of the result: with the part, its region (`None` where no source
     /// has it), and the box by its place in `region`.
-    fn each_box(
-        &self,
-        region: &Region,
-        visit: &mut dyn FnMut(usize, Option<&Region>, &Region) -> Result<()>,
-    ) -> Result<()> {
+    fn each_box(&self, region: &Region, visit: &mut BoxVisitor<'_>) -> Result<()> {
         if region.is_empty() {
             return Ok(());
         }

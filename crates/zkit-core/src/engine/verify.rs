@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Meter, Observer};
 use crate::grid::Region;
 use crate::hierarchy::{ArrayNode, Hierarchy};
-use crate::metadata::AbsentChunks;
+use crate::metadata::{AbsentChunks, DataType};
 use crate::plan::{ArrayCopy, CopyPlan};
 use crate::read::{ArrayReader, ReadContext, codec_error, read_slab, with_scratch};
 use crate::store::Store;
@@ -159,7 +159,9 @@ fn same_fill(array: &ArrayCopy, copy: &Hierarchy) -> Result<()> {
 }
 
 fn is_decodable(array: &ArrayCopy) -> bool {
-    array.source.metadata.unknown_codecs().is_empty()
+    // of objects only texts are decoded; all of them are copied as they are
+    let metadata = &array.source.metadata;
+    metadata.unknown_codecs().is_empty() && metadata.data_type != DataType::Object
 }
 
 fn chunk_bytes(array: &ArrayCopy) -> u64 {

@@ -11,13 +11,26 @@ use crate::metadata::Json;
 use crate::store::{ChildKind, Store};
 
 /// What a single file is.
+#[derive(Debug)]
 pub(super) struct Classified {
     pub(super) kind: StoreKind,
     pub(super) container: Container,
     pub(super) note: Option<(&'static str, String)>,
+    /// The document, if it is a set of references in JSON.
+    pub(super) references: Option<Json>,
 }
 
-/// Looks at the content of a file.
+/// Returns whether a file begins as zip files do.
+pub(super) fn is_zip(path: &Path) -> Result<bool> {
+    let mut head = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(4).read_to_end(&mut head));
+    read.map_err(|error| {
+        Error::new(ErrorKind::Unreadable, format!("could not read {}", path.display())).with_source(error)
+    })?;
+    Ok(head == b"PK\x03\x04" || head == b"PK\x05\x06")
+}
+
+/// Looks at the content of a file that is no zip file.
 pub(super) fn file(path: &Path) -> Result<Classified> {
     let failed = |error: std::io::Error| {
         Error::new(ErrorKind::Unreadable, format!("could not read {}", path.display())).with_source(error)
@@ -30,21 +43,8 @@ pub(super) fn file(path: &Path) -> Result<Classified> {
         kind: StoreKind::Unknown,
         container,
         note: Some((rule, message.to_owned())),
+        references: None,
     };
-    if head.starts_with(b"PK\x03\x04") || head.starts_with(b"PK\x05\x06") {
-        // the central directory lies at the end; entry names stand in it as they are
-        let tail = size.min(4 << 20);
-        file.seek(SeekFrom::Start(size - tail)).map_err(failed)?;
-        let mut names = Vec::new();
-        file.take(tail).read_to_end(&mut names).map_err(failed)?;
-        let zarr = [b"zarr.json".as_slice(), b".zarray", b".zgroup", b".zmetadata"]
-            .iter()
-            .any(|name| names.windows(name.len()).any(|window| window == *name));
-        return Ok(match zarr {
-            true => Classified { kind: StoreKind::Zarr, container: Container::Zip, note: None },
-            false => unknown(Container::Zip, "not-zarr", "a zip file without Zarr metadata"),
-        });
-    }
     if head.is_empty() {
         return Ok(unknown(Container::File, "empty-store", "an empty file"));
     }
@@ -53,14 +53,26 @@ pub(super) fn file(path: &Path) -> Result<Classified> {
             "pointer-file",
             "a pointer of git-lfs, not the store itself; fetch the data first".to_owned(),
         ));
-        return Ok(Classified { kind: StoreKind::Unknown, container: Container::File, note });
+        return Ok(Classified {
+            kind: StoreKind::Unknown,
+            container: Container::File,
+            note,
+            references: None,
+        });
     }
     if matches!(head.trim_ascii_start().first(), Some(b'{' | b'[')) && size <= MAX_DOCUMENT_BYTES {
         file.seek(SeekFrom::Start(0)).map_err(failed)?;
         let mut text = Vec::new();
         file.take(MAX_DOCUMENT_BYTES).read_to_end(&mut text).map_err(failed)?;
-        if Json::parse(&text).is_ok_and(|document| is_kerchunk_json(&document)) {
-            return Ok(Classified { kind: StoreKind::KerchunkJson, container: Container::File, note: None });
+        if let Ok(document) = Json::parse(&text)
+            && is_kerchunk_json(&document)
+        {
+            return Ok(Classified {
+                kind: StoreKind::KerchunkJson,
+                container: Container::File,
+                note: None,
+                references: Some(document),
+            });
         }
     }
     Ok(unknown(
@@ -72,7 +84,7 @@ pub(super) fn file(path: &Path) -> Result<Classified> {
 
 /// Source: kerchunk's specification, "References"; versions 0 (a flat object) and 1 (`refs`). `scan_grib` writes a
 /// list of them, one a message.
-fn is_kerchunk_json(document: &Json) -> bool {
+pub(super) fn is_kerchunk_json(document: &Json) -> bool {
     if let Some(sets) = document.as_array() {
         return !sets.is_empty() && sets.iter().all(|set| set.as_object().is_some() && is_kerchunk_json(set));
     }

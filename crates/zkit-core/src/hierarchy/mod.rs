@@ -10,6 +10,4 @@ mod walk;
 
 pub use beside::Consolidation;
 pub use node::{ArrayNode, Consolidated, Container, GroupNode, Hierarchy, StoreKind};
-pub use references::{
-    Located, ParquetReferences, Reach, Record, Reference, ReferenceTarget, References, TargetFound,
-};
+pub use references::{ParquetReferences, Record, Reference, ReferenceTarget, References, TargetFound};

@@ -164,21 +164,23 @@ impl Hierarchy {
     /// Returns the bytes behind the hierarchy, or why there are none that zkit reads.
     pub fn readable_store(&self) -> Result<&Store> {
         self.store.as_ref().ok_or_else(|| {
-            let what = match (self.kind, self.container) {
-                (StoreKind::Zarr, Container::Zip) => "a zip file",
-                (StoreKind::Zarr, _) => "a Zarr store",
-                (StoreKind::N5, _) => "an N5 container",
-                (StoreKind::KerchunkJson | StoreKind::KerchunkParquet, _) => "a set of kerchunk references",
-                (StoreKind::Icechunk, _) => "an Icechunk repository",
-                (StoreKind::Unknown, _) => "not a Zarr store",
+            let archive = self.defects.iter().find(|defect| defect.rule == "corrupt-archive");
+            if let Some(defect) = archive {
+                return Error::new(ErrorKind::Corrupt, defect.message.clone());
+            }
+            let what = match self.kind {
+                StoreKind::Zarr => "a Zarr store",
+                StoreKind::N5 => "an N5 container",
+                StoreKind::KerchunkJson | StoreKind::KerchunkParquet => "a set of kerchunk references",
+                StoreKind::Icechunk => "an Icechunk repository",
+                StoreKind::Unknown => "not a Zarr store",
             };
             let error = Error::new(
                 ErrorKind::Unsupported,
                 format!("could not read the arrays of {}: it is {what}", self.url),
             );
-            match (self.kind, self.container) {
-                (StoreKind::Zarr, Container::Zip) => error.with_hint("unpack it and name the directory"),
-                (StoreKind::Unknown, _) => error.with_hint("run `zkit inspect` on it to see what was found"),
+            match self.kind {
+                StoreKind::Unknown => error.with_hint("run `zkit inspect` on it to see what was found"),
                 _ => error.with_hint("open it with its own library and write a Zarr store"),
             }
         })

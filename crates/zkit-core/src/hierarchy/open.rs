@@ -31,7 +31,14 @@ impl Hierarchy {
                 Error::new(kind, format!("could not open the store {url}")).with_source(error)
             })?;
             if metadata.is_file() {
-                return classify::file(path).map(|found| Self::recognised(url, found));
+                if classify::is_zip(path)? {
+                    return Self::open_zip_or_damage(path);
+                }
+                let mut found = classify::file(path)?;
+                return match found.references.take() {
+                    Some(document) => Self::open_references(url, document, options),
+                    None => Ok(Self::recognised(url, found)),
+                };
             }
             if !metadata.is_dir() {
                 return Err(Error::new(
@@ -40,7 +47,34 @@ impl Hierarchy {
                 ));
             }
         }
-        Self::read(url, Store::open(url, options)?)
+        let name = url.name().filter(|_| url.local_path().is_none()).unwrap_or_default();
+        if name.to_ascii_lowercase().ends_with(".json") {
+            return Self::open_remote_references(url, &name, options);
+        }
+        if name.to_ascii_lowercase().ends_with(".zip")
+            && let Some(zip) = Self::open_remote_zip(url, options)?
+        {
+            return Ok(zip);
+        }
+        Self::read(url, Store::open(url, options)?, options)
+    }
+
+    /// Opens references in JSON that lie behind a network: no store ends in `.json`.
+    fn open_remote_references(url: &StoreUrl, name: &str, options: &StoreOptions) -> Result<Self> {
+        let failed = |kind, why: &str| Error::new(kind, format!("could not open the store {url}: {why}"));
+        let mut text = Vec::new();
+        if !Store::open(&url.parent(), options)?.get(name, MAX_DOCUMENT_BYTES, &mut text)? {
+            return Err(failed(ErrorKind::Absent, "no object is there"));
+        }
+        match Json::parse(&text) {
+            Ok(document) if classify::is_kerchunk_json(&document) => {
+                Self::open_references(url, document, options)
+            }
+            _ => Err(failed(
+                ErrorKind::Unsupported,
+                "it is no set of references, and no other store ends in .json",
+            )),
+        }
     }
 
     /// Returns a hierarchy of metadata that is not in the store yet, with the chunks that are.
@@ -91,20 +125,39 @@ impl Hierarchy {
     ///
     /// Errors: `Corrupt` where it is no whole zip file, `Unreadable`.
     pub fn open_zip(path: &Path) -> Result<Self> {
-        Self::read(&StoreUrl::Local(path.to_owned()), Store::Zip(ZipStore::open(path)?))
+        let url = StoreUrl::Local(path.to_owned());
+        Self::read(&url, Store::Zip(ZipStore::open(path)?), &StoreOptions::default())
     }
 
     /// Opens a zip file as [`Self::open_zip`] does; a damaged one is a hierarchy without nodes and with a defect.
     pub fn open_zip_or_damage(path: &Path) -> Result<Self> {
         match Self::open_zip(path) {
             Err(error) if error.kind() == ErrorKind::Corrupt => {
-                let url = StoreUrl::Local(path.to_owned());
-                let mut hierarchy = Self::empty(&url, None, StoreKind::Unknown, Container::Zip);
-                hierarchy.defect("/", "corrupt-archive", error.one_line());
-                Ok(hierarchy)
+                Ok(Self::damaged_zip(&StoreUrl::Local(path.to_owned()), &error))
             }
             other => other,
         }
+    }
+
+    /// Returns a store of which nothing can be read.
+    pub(super) fn without_store(url: &StoreUrl, kind: StoreKind, container: Container) -> Self {
+        Self::empty(url, None, kind, container)
+    }
+
+    /// Opens a zip file behind a network; `None` if no such object is there: a store may be named like one.
+    fn open_remote_zip(url: &StoreUrl, options: &StoreOptions) -> Result<Option<Self>> {
+        match ZipStore::open_remote(url, options) {
+            Ok(Some(zip)) => Self::read(url, Store::Zip(zip), options).map(Some),
+            Ok(None) => Ok(None),
+            Err(error) if error.kind() == ErrorKind::Corrupt => Ok(Some(Self::damaged_zip(url, &error))),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn damaged_zip(url: &StoreUrl, error: &Error) -> Self {
+        let mut hierarchy = Self::empty(url, None, StoreKind::Unknown, Container::Zip);
+        hierarchy.defect("/", "corrupt-archive", error.one_line());
+        hierarchy
     }
 
     fn empty(url: &StoreUrl, store: Option<Store>, kind: StoreKind, container: Container) -> Self {
@@ -130,7 +183,7 @@ impl Hierarchy {
         hierarchy
     }
 
-    fn read(url: &StoreUrl, store: Store) -> Result<Self> {
+    fn read(url: &StoreUrl, store: Store, options: &StoreOptions) -> Result<Self> {
         let mut hierarchy = Self::empty(url, None, StoreKind::Zarr, container_of(&store));
         let root_v3 = hierarchy.read_document(&store, "/", "zarr.json")?;
         let inline = root_v3.as_ref().is_some_and(|document| {
@@ -150,7 +203,7 @@ impl Hierarchy {
             && let Some(document) = hierarchy.read_document(&store, "/", ".zmetadata")?
         {
             if classify::is_kerchunk_parquet(&document) {
-                hierarchy.kind = StoreKind::KerchunkParquet;
+                return Self::open_parquet_references(url, store, options);
             } else {
                 consolidated::read_v2(&mut hierarchy, document);
             }
@@ -228,7 +281,8 @@ impl Hierarchy {
 
 fn container_of(store: &Store) -> Container {
     match store {
-        Store::Local(_) | Store::Memory(_) => Container::Directory,
+        // how references are kept is known where they are read
+        Store::Local(_) | Store::Memory(_) | Store::References(_) => Container::Directory,
         Store::Remote(_) => Container::ObjectStore,
         Store::Zip(_) => Container::Zip,
     }

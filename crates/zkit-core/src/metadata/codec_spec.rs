@@ -50,8 +50,37 @@ pub enum CodecSpec {
     Lzma(LzmaSpec),
     /// Base64 text.
     Base64,
+    /// Python objects as bytes.
+    Objects(ObjectCodec),
     /// A codec that zkit does not decode itself.
     Unknown(String),
+}
+
+/// A numcodecs codec that makes bytes of Python objects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ObjectCodec {
+    /// A list in JSON: the objects, the data type, the shape.
+    Json,
+    /// The same list in MessagePack.
+    MsgPack,
+    /// Texts as numbers of labels, from 1 on.
+    Categorize {
+        /// The texts.
+        labels: Vec<String>,
+        /// How the numbers are stored.
+        stored: Number,
+    },
+}
+
+impl ObjectCodec {
+    /// Returns the name in metadata.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Json => "json2",
+            Self::MsgPack => "msgpack2",
+            Self::Categorize { .. } => "categorize",
+        }
+    }
 }
 
 /// Numbers changed one by one or along the chunk. Source: numcodecs.
@@ -230,6 +259,7 @@ impl fmt::Display for CodecSpec {
             Self::Lz4 => f.write_str("lz4"),
             Self::Lzma(_) => f.write_str("lzma"),
             Self::Base64 => f.write_str("base64"),
+            Self::Objects(codec) => f.write_str(codec.name()),
             Self::Unknown(name) => f.write_str(name),
         }
     }
@@ -255,7 +285,12 @@ impl CodecSpec {
     pub fn is_serializer(&self) -> bool {
         matches!(
             self,
-            Self::Bytes(_) | Self::VlenUtf8 | Self::VlenBytes | Self::VlenArray | Self::Sharding(_)
+            Self::Bytes(_)
+                | Self::VlenUtf8
+                | Self::VlenBytes
+                | Self::VlenArray
+                | Self::Objects(_)
+                | Self::Sharding(_)
         )
     }
 
@@ -402,6 +437,34 @@ fn sharding(configuration: &Object, rank: usize, data_type: &DataType) -> Result
     Ok(ShardingSpec { chunk_shape, codecs, index_codecs, index_at_start })
 }
 
+/// Returns the codec of an array of objects; `None` where it encodes something else, or in a way of its own.
+fn object_codec(name: &str, configuration: &Object, data_type: &DataType) -> Option<ObjectCodec> {
+    if *data_type != DataType::Object {
+        return None;
+    }
+    let text = |key: &str| configuration.get(key).and_then(Json::as_str);
+    Some(match name {
+        "json2" if text("encoding").is_none_or(|encoding| encoding.eq_ignore_ascii_case("utf-8")) => {
+            ObjectCodec::Json
+        }
+        "msgpack2" => ObjectCodec::MsgPack,
+        "categorize" => {
+            let stored = text("astype").map_or(
+                Some(Number { kind: NumberKind::Unsigned, bytes: 1, big_endian: false }),
+                parse_number,
+            )?;
+            if !matches!(stored.kind, NumberKind::Unsigned) {
+                return None;
+            }
+            let labels = configuration.get("labels").and_then(Json::as_array)?;
+            let labels: Option<Vec<String>> =
+                labels.iter().map(|label| label.as_str().map(str::to_owned)).collect();
+            ObjectCodec::Categorize { labels: labels?, stored }
+        }
+        _ => return None,
+    })
+}
+
 /// Returns the codec that numcodecs (and the v3 codecs of the same name) call `name`.
 fn numcodec(name: &str, configuration: &Object, data_type: &DataType) -> CodecSpec {
     known_numcodec(name, configuration, data_type).unwrap_or_else(|| CodecSpec::Unknown(name.to_owned()))
@@ -431,6 +494,9 @@ fn known_numcodec(name: &str, configuration: &Object, data_type: &DataType) -> O
             filters: configuration.get("filters").filter(|filters| **filters != Json::Null).cloned(),
         }),
         "base64" => CodecSpec::Base64,
+        "json2" | "msgpack2" | "categorize" => {
+            CodecSpec::Objects(object_codec(name, configuration, data_type)?)
+        }
         "shuffle" => {
             CodecSpec::Shuffle(configuration.get("elementsize").and_then(Json::as_integer).unwrap_or(4))
         }

@@ -18,7 +18,7 @@ mod layout;
 pub use array::{ArrayMetadata, ChunkKeys, ZarrFormat};
 pub use codec_spec::{
     BloscShuffle, BloscSpec, Checksum, ChecksumPlace, CodecSpec, Filter, LzmaSpec, Number, NumberKind,
-    ShardingSpec,
+    ObjectCodec, ShardingSpec,
 };
 pub use compressor::TargetCodec;
 pub(crate) use compressor::shuffle_for;

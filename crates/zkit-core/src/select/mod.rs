@@ -2,7 +2,7 @@
 //!
 //! A [`Coordinate`] is an array of one dimension with its values decoded: numbers unpacked, CF times and `datetime64` as
 //! points in time, strings. [`analyse`] tells duplicates, order, step and gaps; [`Index`] finds what a person asks for, as
-//! xarray and pandas do; [`standing`] finds a slice in what it was cut from.
+//! xarray and pandas do; [`standing_in`] finds a slice in what it was cut from.
 
 mod analyse;
 mod coordinate;
@@ -24,6 +24,6 @@ pub use index::Index;
 pub use join::{Aligned, Join, align, concatenate};
 pub use read::{coordinate_nodes, is_coordinate, read_coordinate};
 pub use request::{Method, Request};
-pub use standing::{Standing, standing};
+pub use standing::{Standing, standing_in};
 pub use step::{Gap, Gaps, Step, Steps};
 pub use words::range_in_words;

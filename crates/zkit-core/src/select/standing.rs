@@ -26,14 +26,14 @@ const DEGREE_PARTS: f64 = 1e5;
 /// rounds them, and longitudes also on the circle: -170 is 190. Time: a sort of `source`.
 ///
 /// ```
-/// use zkit_core::select::{Axis, Coordinate, Standing, Values, standing};
+/// use zkit_core::select::{Axis, Coordinate, Standing, Values, standing_in};
 ///
 /// let source = Coordinate::new("/id", Values::Ints(vec![5, 7, 9, 9]), Axis::Other);
 /// let slice = Coordinate::new("/id", Values::Ints(vec![9, 8, 5]), Axis::Other);
-/// let found = standing(&slice, &source).unwrap();
-/// assert_eq!(found, [Standing::Several, Standing::Nowhere, Standing::At(0)]);
+/// let standing = standing_in(&slice, &source).unwrap();
+/// assert_eq!(standing, [Standing::Several, Standing::Nowhere, Standing::At(0)]);
 /// ```
-pub fn standing(own: &Coordinate, source: &Coordinate) -> Option<Vec<Standing>> {
+pub fn standing_in(own: &Coordinate, source: &Coordinate) -> Option<Vec<Standing>> {
     match (&own.values, &source.values) {
         (Values::Texts(a), Values::Texts(b)) => {
             Some(places(&keys(own, |at| a.get(at)), &keys(source, |at| b.get(at))))
@@ -140,14 +140,14 @@ mod tests {
         let source = floats(&[51.0, 51.1, 51.2], false, Axis::Latitude);
         let own = floats(&[f64::from(51.2f32), f64::from(51.1f32), f64::NAN], true, Axis::Latitude);
         let expected = [Standing::At(2), Standing::At(1), Standing::Missing];
-        assert_eq!(standing(&own, &source).unwrap(), expected);
+        assert_eq!(standing_in(&own, &source).unwrap(), expected);
     }
 
     #[test]
     fn values_that_single_precision_does_not_tell_apart_are_told_apart() {
         let source = floats(&[1.6e9, 1.6e9 + 1.0, 1.6e9 + 2.0], false, Axis::Other);
         let own = floats(&[1.6e9 + 1.0, 1.6e9 + 3.0], false, Axis::Other);
-        assert_eq!(standing(&own, &source).unwrap(), [Standing::At(1), Standing::Nowhere]);
+        assert_eq!(standing_in(&own, &source).unwrap(), [Standing::At(1), Standing::Nowhere]);
     }
 
     #[test]
@@ -155,9 +155,9 @@ mod tests {
         let source = floats(&[0.0, 90.0, 180.0, 270.0], false, Axis::Longitude);
         let own = floats(&[-180.0, -90.0, 0.0, 90.0], false, Axis::Longitude);
         let expected = [Standing::At(2), Standing::At(3), Standing::At(0), Standing::At(1)];
-        assert_eq!(standing(&own, &source).unwrap(), expected);
+        assert_eq!(standing_in(&own, &source).unwrap(), expected);
         let latitudes = floats(&[-90.0, 0.0], false, Axis::Latitude);
-        assert_eq!(standing(&latitudes, &source).unwrap(), [Standing::Nowhere, Standing::At(0)]);
+        assert_eq!(standing_in(&latitudes, &source).unwrap(), [Standing::Nowhere, Standing::At(0)]);
     }
 
     #[test]
@@ -165,12 +165,15 @@ mod tests {
         let times =
             |calendar| Coordinate::new("/t", Values::Times { values: vec![0, 1], calendar }, Axis::Time);
         let ints = Coordinate::new("/t", Values::Ints(vec![0, 1]), Axis::Other);
-        assert_eq!(standing(&times(Calendar::NoLeap), &times(Calendar::Day360)), None);
-        assert_eq!(standing(&ints, &times(Calendar::NoLeap)), None);
-        assert!(standing(&times(Calendar::Standard), &times(Calendar::ProlepticGregorian)).is_some());
-        assert_eq!(standing(&times(Calendar::NoLeap), &times(Calendar::NoLeap)).unwrap()[1], Standing::At(1));
+        assert_eq!(standing_in(&times(Calendar::NoLeap), &times(Calendar::Day360)), None);
+        assert_eq!(standing_in(&ints, &times(Calendar::NoLeap)), None);
+        assert!(standing_in(&times(Calendar::Standard), &times(Calendar::ProlepticGregorian)).is_some());
         assert_eq!(
-            standing(&ints, &floats(&[1.0], false, Axis::Other)).unwrap(),
+            standing_in(&times(Calendar::NoLeap), &times(Calendar::NoLeap)).unwrap()[1],
+            Standing::At(1)
+        );
+        assert_eq!(
+            standing_in(&ints, &floats(&[1.0], false, Axis::Other)).unwrap(),
             [Standing::Nowhere, Standing::At(0)]
         );
     }

@@ -13,6 +13,7 @@ use crate::location::StoreUrl;
 
 use super::local::LocalStore;
 use super::memory::MemoryStore;
+use super::references::ReferenceStore;
 use super::remote::{FetchResult, RemoteStore};
 use super::seen::{Reads, Seen, SeenLog};
 use super::zip::ZipStore;
@@ -32,6 +33,8 @@ pub struct StoreOptions {
     pub max_requests_per_second: Option<NonZeroU32>,
     /// Whether local links may lead out of the store.
     pub follow_links: bool,
+    /// What references may lead to, beside the folder that they lie in.
+    pub allow_prefixes: Vec<StoreUrl>,
     /// Ends waiting for remote stores.
     pub cancel: Cancel,
     /// Beats with every answer of a remote store.
@@ -49,6 +52,7 @@ impl Default for StoreOptions {
             timeout: Duration::from_secs(60),
             max_requests_per_second: None,
             follow_links: false,
+            allow_prefixes: Vec::new(),
             cancel: Cancel::default(),
             pulse: Pulse::default(),
             reads: Reads::Forgotten,
@@ -63,10 +67,12 @@ pub enum Store {
     Local(LocalStore),
     /// A bucket, container or web server.
     Remote(RemoteStore),
-    /// A zip file of this machine.
+    /// A zip file, of this machine or behind a network.
     Zip(ZipStore),
     /// A few small objects in memory.
     Memory(MemoryStore),
+    /// Parts of other files, by reference.
+    References(Box<ReferenceStore>),
 }
 
 /// One object of a listing.
@@ -147,7 +153,12 @@ impl Store {
 
     /// Returns whether reads wait for a network.
     pub fn is_remote(&self) -> bool {
-        matches!(self, Self::Remote(_))
+        match self {
+            Self::Local(_) | Self::Memory(_) => false,
+            Self::Remote(_) => true,
+            Self::Zip(store) => store.is_remote(),
+            Self::References(store) => store.is_remote(),
+        }
     }
 
     /// Returns where the store is, without secrets.
@@ -155,16 +166,19 @@ impl Store {
         match self {
             Self::Local(store) => store.root().display().to_string(),
             Self::Remote(store) => store.place().to_owned(),
-            Self::Zip(store) => store.path().display().to_string(),
+            Self::Zip(store) => store.whole().to_owned(),
             Self::Memory(_) => MemoryStore::place().to_owned(),
+            Self::References(store) => store.place().to_owned(),
         }
     }
 
     /// Returns how many requests were sent to a remote store, and how many of them failed and were tried again.
     pub fn requests(&self) -> (u64, u64) {
         match self {
-            Self::Local(_) | Self::Zip(_) | Self::Memory(_) => (0, 0),
+            Self::Local(_) | Self::Memory(_) => (0, 0),
+            Self::Zip(store) => store.requests(),
             Self::Remote(store) => store.requests(),
+            Self::References(store) => store.requests(),
         }
     }
 
@@ -176,6 +190,7 @@ impl Store {
             Self::Local(store) => store.get(key, limit, buffer),
             Self::Zip(store) => store.get(key, limit, buffer),
             Self::Memory(store) => store.get(key, limit, buffer),
+            Self::References(store) => store.get(key, limit, buffer),
             Self::Remote(store) => match store.get_blocking(key, limit)? {
                 Some(bytes) => {
                     buffer.clear();
@@ -199,6 +214,7 @@ impl Store {
             Self::Local(store) => store.get_range(key, offset, length, buffer),
             Self::Zip(store) => store.get_range(key, offset, length, buffer),
             Self::Memory(store) => Ok(store.get_range(key, offset, length, buffer)),
+            Self::References(store) => store.get_range(key, offset, length, buffer),
             Self::Remote(store) => store.get_range_blocking(key, offset, length, buffer),
         }
     }
@@ -209,6 +225,7 @@ impl Store {
             Self::Local(store) => store.get_suffix(key, length, buffer),
             Self::Zip(store) => store.get_suffix(key, length, buffer),
             Self::Memory(store) => Ok(store.get_suffix(key, length, buffer)),
+            Self::References(store) => store.get_suffix(key, length, buffer),
             Self::Remote(store) => store.get_suffix_blocking(key, length, buffer),
         }
     }
@@ -219,6 +236,7 @@ impl Store {
             Self::Local(store) => store.get_many(keys, limit),
             Self::Zip(store) => store.get_many(keys, limit),
             Self::Memory(store) => store.get_many(keys, limit),
+            Self::References(store) => store.get_many(keys, limit),
             Self::Remote(store) => store.get_many(keys, limit),
         }
     }
@@ -228,16 +246,14 @@ impl Store {
     pub fn stat(&self, key: &str) -> Result<Option<ObjectStat>> {
         match self {
             Self::Local(store) => store.stat(key),
-            Self::Zip(store) => {
-                let size = store.get_range(key, 0, 0, &mut Vec::new())?;
-                Ok(size.map(|size| ObjectStat { size, stamp: store.stamp() }))
-            }
+            Self::Zip(store) => Ok(store.stat(key)),
             Self::Memory(store) => {
                 let mut bytes = Vec::new();
                 let present = store.get(key, u64::MAX, &mut bytes)?;
                 let stamp = xxhash_rust::xxh3::xxh3_64(&bytes);
                 Ok(present.then_some(ObjectStat { size: bytes.len() as u64, stamp }))
             }
+            Self::References(store) => store.stat(key),
             Self::Remote(store) => {
                 let message = format!("could not look at `{key}` in {}: it is remote", store.place());
                 Err(Error::new(ErrorKind::Unsupported, message))
@@ -260,20 +276,20 @@ impl Store {
         match self {
             Self::Local(store) => store.seen(),
             Self::Remote(store) => store.seen(),
-            Self::Zip(_) | Self::Memory(_) => None,
+            Self::Zip(_) | Self::Memory(_) | Self::References(_) => None,
         }
     }
 
     /// Returns what stands at keys now, in their order, several looked at side by side; the keys of folders end in a slash.
     ///
-    /// Cost: one request for each key of a remote store; nothing is read. Errors: `Unsupported` for zip files.
+    /// Cost: one request for each key of a remote store; nothing is read. Errors: `Unsupported` for zip files and references.
     pub fn see_many(&self, keys: &[&str]) -> Result<Vec<Seen>> {
         match self {
             Self::Local(store) => {
                 keys.par_iter().with_min_len(256).map(|key| store.see(key)).collect::<Result<Vec<_>>>()
             }
             Self::Remote(store) => store.see_many(keys),
-            Self::Zip(_) | Self::Memory(_) => {
+            Self::Zip(_) | Self::Memory(_) | Self::References(_) => {
                 let message = format!("could not look at the objects of {}", self.place());
                 Err(Error::new(ErrorKind::Unsupported, message))
             }
@@ -297,6 +313,7 @@ impl Store {
         match self {
             Self::Local(store) => store.list_while(prefix, visit),
             Self::Zip(store) => store.list_while(prefix, visit),
+            Self::References(store) => store.list_while(prefix, visit),
             Self::Memory(store) => {
                 store.list_while(prefix, visit);
                 Ok(())
@@ -317,6 +334,7 @@ impl Store {
             Self::Local(store) => store.list_entering(enter, visit),
             Self::Remote(store) => store.list_while("", visit),
             Self::Zip(store) => store.list_while("", visit),
+            Self::References(store) => store.list_while("", visit),
             Self::Memory(store) => {
                 store.list_while("", visit);
                 Ok(())
@@ -330,6 +348,7 @@ impl Store {
             Self::Local(store) => store.children(prefix),
             Self::Zip(store) => store.children(prefix),
             Self::Memory(store) => Ok(store.children(prefix)),
+            Self::References(store) => store.children(prefix),
             Self::Remote(store) => store.children(prefix),
         }
     }

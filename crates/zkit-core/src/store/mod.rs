@@ -4,13 +4,17 @@
 //! `Unreadable`. The two are never mixed up: absent chunks read as fill values, unreadable ones must not.
 
 mod any;
+mod byte_source;
 mod http;
 mod key;
 mod local;
 mod memory;
 mod parts;
+mod reach;
+mod references;
 mod remote;
 mod seen;
+mod targets;
 mod upload;
 mod write_back;
 mod writer;
@@ -20,6 +24,8 @@ pub use any::{Child, ChildKind, ObjectInfo, ObjectKind, ObjectStat, Store, Store
 pub use key::{is_safe_name, join};
 pub use local::LocalStore;
 pub use memory::MemoryStore;
+pub use reach::{Reach, reach};
+pub use references::{Locate, Located, ReferenceStore};
 pub use remote::{FetchResult, RemoteStore};
 pub use seen::{Reads, Seen};
 pub use upload::{Conditional, RemoteWriter, UploadRoom, Version};

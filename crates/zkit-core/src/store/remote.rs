@@ -51,6 +51,15 @@ pub struct RemoteStore {
     pub(super) patience: Option<Duration>,
 }
 
+/// An object of some store, or a part of one.
+#[derive(Debug)]
+pub(super) struct Piece {
+    pub(super) store: RemoteStore,
+    pub(super) key: String,
+    /// Offset and length; `None` for all of it.
+    pub(super) range: Option<(u64, u64)>,
+}
+
 #[derive(Debug)]
 pub(super) struct Inner {
     pub(super) store: Arc<dyn ObjectStore>,
@@ -67,15 +76,7 @@ pub(super) struct Inner {
 impl RemoteStore {
     /// Prepares the client; the store is not contacted yet.
     pub fn open(url: &StoreUrl, options: &StoreOptions) -> Result<Self> {
-        let StoreUrl::Remote { scheme, url: parsed } = url else {
-            return Err(Error::new(ErrorKind::Usage, format!("{url} is not a remote store")));
-        };
-        let place = url.to_string();
-        let failed = |error: object_store::Error| setup_error(url, &error);
         let connector = CountingConnector::new(options.max_requests_per_second, options.pulse.clone());
-        let (store, parts) = build(*scheme, parsed, options, &connector).map_err(failed)?;
-        let prefix = prefix_of(*scheme, parsed).map_err(|error| failed(error.into()))?;
-        let base = parsed[..url::Position::BeforePath].to_owned();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .thread_name("zkit-remote")
@@ -84,8 +85,30 @@ impl RemoteStore {
             .map_err(|error| {
                 Error::new(ErrorKind::Unreadable, "could not start the network threads").with_source(error)
             })?;
+        Self::assemble(url, options, connector, Arc::new(runtime))
+    }
+
+    /// Prepares the client of another store, on the threads of this one: its requests are counted and spaced with those
+    /// of this one.
+    pub(super) fn open_other(&self, url: &StoreUrl, options: &StoreOptions) -> Result<Self> {
+        Self::assemble(url, options, self.connector.clone(), Arc::clone(&self.runtime))
+    }
+
+    fn assemble(
+        url: &StoreUrl,
+        options: &StoreOptions,
+        connector: CountingConnector,
+        runtime: Arc<Runtime>,
+    ) -> Result<Self> {
+        let StoreUrl::Remote { scheme, url: parsed } = url else {
+            return Err(Error::new(ErrorKind::Usage, format!("{url} is not a remote store")));
+        };
+        let place = url.to_string();
+        let failed = |error: object_store::Error| setup_error(url, &error);
+        let (store, parts) = build(*scheme, parsed, options, &connector).map_err(failed)?;
+        let prefix = prefix_of(*scheme, parsed).map_err(|error| failed(error.into()))?;
+        let base = parsed[..url::Position::BeforePath].to_owned();
         let cancel = options.cancel.clone();
-        let runtime = Arc::new(runtime);
         Ok(Self {
             inner: Arc::new(Inner { store, parts, prefix, place, base, seen: SeenLog::of(options.reads) }),
             runtime,
@@ -235,6 +258,16 @@ impl RemoteStore {
         }
     }
 
+    /// Reads pieces of objects, of stores that share the threads of this one, several at once and in their order.
+    pub(super) fn get_pieces(&self, pieces: &[Piece], limit: u64) -> Vec<FetchResult> {
+        let reads = pieces.iter().map(|piece| piece.store.inner.get_piece(piece, limit));
+        let reads = futures_util::stream::iter(reads).buffered(SMALL_READS_IN_FLIGHT).collect::<Vec<_>>();
+        match self.wait(async { Ok(reads.await) }) {
+            Ok(results) => results,
+            Err(_) => pieces.iter().map(|_| self.cancel.check().map(|()| None)).collect(),
+        }
+    }
+
     /// Calls `visit` for the objects below `prefix` until it breaks off.
     pub fn list_while(
         &self,
@@ -321,6 +354,21 @@ impl Inner {
             return Err(too_large(&format!("`{key}` in {}", self.place), result.meta.size, limit));
         }
         result.bytes().await.map(Some).map_err(|error| self.error("read", key, &error))
+    }
+
+    /// Reads a part of an object, or all of it; fewer bytes than asked for where it ends before them.
+    async fn get_piece(&self, piece: &Piece, limit: u64) -> FetchResult {
+        let Some((offset, length)) = piece.range else { return self.get(&piece.key, limit).await };
+        if length > limit {
+            return Err(too_large(&format!("`{}` in {}", piece.key, self.place), length, limit));
+        }
+        if length == 0 {
+            return Ok(Some(Bytes::new()));
+        }
+        let mut buffer = Vec::new();
+        let range = GetRange::Bounded(offset..offset.saturating_add(length));
+        let size = self.get_range(&piece.key, range, length, &mut buffer).await?;
+        Ok(size.map(|_| buffer.into()))
     }
 
     async fn size(&self, key: &str) -> Result<Option<u64>> {

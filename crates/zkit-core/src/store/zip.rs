@@ -1,20 +1,21 @@
-//! Zip files as stores: the central directory is read once, members are read where they lie.
+//! Zip files as stores: the central directory is read once, members are read where they lie, on this machine or by ranges
+//! of a remote object.
 //!
 //! Source: PKWARE's APPNOTE 6.3.10: end of central directory (4.3.16), its 64-bit form (4.3.14, 4.3.15), central headers
 //! (4.3.12), local headers (4.3.7). Members may be stored or deflated.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::Read as _;
 use std::ops::ControlFlow;
-use std::os::unix::fs::FileExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rayon::prelude::*;
 
-use super::any::{Child, ChildKind, ObjectInfo, ObjectKind, too_large};
+use super::any::{Child, ChildKind, ObjectInfo, ObjectKind, ObjectStat, StoreOptions, too_large};
+use super::byte_source::ByteSource;
 use super::remote::FetchResult;
 use crate::error::{Error, ErrorKind, Result};
+use crate::location::StoreUrl;
 use crate::units::saturating_usize;
 
 /// The end of the central directory with the longest comment.
@@ -23,14 +24,17 @@ const TAIL_BYTES: u64 = 22 + 65_535;
 const DIRECTORY_BYTES_MOST: u64 = 1 << 30;
 /// Larger members are not inflated to read a part of them.
 const INFLATED_BYTES_MOST: u64 = 64 << 20;
+/// Bytes of extra fields of a local header that are read with it; more than that is rare, and read on its own.
+const EXTRA_BYTES: u64 = 256;
 /// Metadata of other systems that zip programs add.
 const JUNK: [&str; 3] = ["__MACOSX/", ".DS_Store", "Thumbs.db"];
 
 /// A zip file that is open for reading.
 #[derive(Debug)]
 pub struct ZipStore {
-    path: PathBuf,
-    file: File,
+    source: ByteSource,
+    /// Changes when the file is rewritten.
+    stamp: u64,
     /// What stands in front of all keys: the folder that the store lies in.
     prefix: String,
     members: BTreeMap<String, Member>,
@@ -48,7 +52,12 @@ struct Member {
     bytes: u64,
     method: u16,
     crc32: u32,
+    /// Of its name, in the local header too.
+    name_bytes: u16,
 }
+
+/// A member and which part of the file holds it, `None` for an absent one.
+type Wanted = Result<Option<(Member, (u64, u64))>>;
 
 impl ZipStore {
     /// Opens a zip file and reads its central directory; the store is the root, or the one folder that holds Zarr
@@ -56,17 +65,22 @@ impl ZipStore {
     ///
     /// Errors: `Corrupt` where it is no whole zip file, `Unreadable`.
     pub fn open(path: &Path) -> Result<Self> {
-        let failed = |error: std::io::Error| {
-            Error::new(ErrorKind::Unreadable, format!("could not read {}", path.display())).with_source(error)
-        };
+        Self::read_from(ByteSource::open(path)?)
+    }
+
+    /// Opens a zip file behind a network: one request for its end, and another one for a central directory that is longer
+    /// than 64 KiB; `None` if it is absent.
+    pub fn open_remote(url: &StoreUrl, options: &StoreOptions) -> Result<Option<Self>> {
+        ByteSource::open_remote(url, TAIL_BYTES, options)?.map(Self::read_from).transpose()
+    }
+
+    fn read_from(source: ByteSource) -> Result<Self> {
         let corrupt = |what: &str| {
-            Error::new(ErrorKind::Corrupt, format!("could not read the zip file {}: {what}", path.display()))
+            Error::new(ErrorKind::Corrupt, format!("could not read the zip file {}: {what}", source.place()))
         };
-        let file = File::open(path).map_err(failed)?;
-        let size = file.metadata().map_err(failed)?.len();
+        let size = source.size();
         let tail_bytes = size.min(TAIL_BYTES);
-        let mut tail = vec![0; saturating_usize(tail_bytes)];
-        file.read_exact_at(&mut tail, size - tail_bytes).map_err(failed)?;
+        let tail = source.read(size - tail_bytes, tail_bytes)?;
         let end = (0..tail.len().saturating_sub(21)).rev().find(|&at| tail[at..].starts_with(b"PK\x05\x06"));
         let end = end.ok_or_else(|| corrupt("it has no central directory: its end is missing"))?;
         let record = &tail[end..];
@@ -76,10 +90,12 @@ impl ZipStore {
             let locator =
                 end.checked_sub(20).map(|at| &tail[at..end]).filter(|at| at.starts_with(b"PK\x06\x07"));
             if let Some(locator) = locator {
-                let mut record = [0; 56];
-                file.read_exact_at(&mut record, long(locator, 8)).map_err(failed)?;
+                let missing = || corrupt("its 64-bit central directory is missing");
+                let at =
+                    Some(long(locator, 8)).filter(|at| at.checked_add(56).is_some_and(|end| end <= size));
+                let record = source.read(at.ok_or_else(missing)?, 56)?;
                 if !record.starts_with(b"PK\x06\x06") {
-                    return Err(corrupt("its 64-bit central directory is missing"));
+                    return Err(missing());
                 }
                 (entries, bytes, offset) = (long(&record, 32), long(&record, 40), long(&record, 48));
             }
@@ -87,33 +103,46 @@ impl ZipStore {
         if bytes > DIRECTORY_BYTES_MOST || offset.checked_add(bytes).is_none_or(|end| end > size) {
             return Err(corrupt("its central directory lies outside of the file"));
         }
-        let mut directory = vec![0; saturating_usize(bytes)];
-        file.read_exact_at(&mut directory, offset).map_err(failed)?;
+        let directory = match offset.checked_sub(size - tail_bytes) {
+            Some(at) => {
+                let at = saturating_usize(at);
+                tail[at..at + saturating_usize(bytes)].to_vec()
+            }
+            None => source.read(offset, bytes)?,
+        };
+        let members = read_directory(&directory, entries).map_err(|what| corrupt(&what))?;
         let mut store = Self {
-            path: path.to_owned(),
-            file,
+            stamp: source.stamp().unwrap_or_else(|| xxhash_rust::xxh3::xxh3_64(&directory)),
+            source,
             prefix: String::new(),
             members: BTreeMap::new(),
             unsafe_names: Vec::new(),
             outside: Vec::new(),
         };
-        store.read_directory(&directory, entries).map_err(|what| corrupt(&what))?;
+        members.into_iter().for_each(|(name, member)| store.add(name, member));
         store.find_root();
         Ok(store)
     }
 
-    /// Returns the file.
-    pub fn path(&self) -> &Path {
-        &self.path
+    /// Returns where the file is.
+    pub(super) fn whole(&self) -> &str {
+        self.source.place()
     }
 
-    /// Returns what changes when the file is rewritten: a hash of its time and inode.
-    pub fn stamp(&self) -> u64 {
-        use std::os::unix::fs::MetadataExt as _;
-        self.file.metadata().map_or(0, |file| {
-            let parts = [file.mtime(), file.mtime_nsec()].map(i64::to_le_bytes).concat();
-            xxhash_rust::xxh3::xxh3_64_with_seed(&parts, file.ino())
-        })
+    /// Returns whether it lies behind a network.
+    pub(super) fn is_remote(&self) -> bool {
+        self.source.is_remote()
+    }
+
+    /// Returns how many requests were sent, and how many of them failed and were tried again.
+    pub(super) fn requests(&self) -> (u64, u64) {
+        self.source.requests()
+    }
+
+    /// Returns the size of a member and what changes when the file is rewritten, without reading it: a hash of the file's
+    /// time and inode, or of its central directory.
+    pub fn stat(&self, key: &str) -> Option<ObjectStat> {
+        Some(ObjectStat { size: self.members.get(key)?.bytes, stamp: self.stamp })
     }
 
     /// Returns the folder in the file that the store lies in, with a slash behind it; empty for the root.
@@ -129,34 +158,6 @@ impl ZipStore {
     /// Returns the names of members that would lead out of a folder they are unpacked to.
     pub fn unsafe_names(&self) -> &[String] {
         &self.unsafe_names
-    }
-
-    fn read_directory(&mut self, directory: &[u8], entries: u64) -> std::result::Result<(), String> {
-        let mut at = 0;
-        for entry in 0..entries {
-            let header = directory
-                .get(at..at + 46)
-                .filter(|header| header.starts_with(b"PK\x01\x02"))
-                .ok_or_else(|| format!("entry {entry} of its central directory is damaged"))?;
-            let lengths = [half(header, 28), half(header, 30), half(header, 32)].map(usize::from);
-            let [name_bytes, extra_bytes, comment_bytes] = lengths;
-            let name = directory.get(at + 46..at + 46 + name_bytes);
-            let extra = directory.get(at + 46 + name_bytes..at + 46 + name_bytes + extra_bytes);
-            let (Some(name), Some(extra)) = (name, extra) else {
-                return Err(format!("entry {entry} of its central directory is cut off"));
-            };
-            at += 46 + name_bytes + extra_bytes + comment_bytes;
-            let mut member = Member {
-                offset: u64::from(word(header, 42)),
-                stored_bytes: u64::from(word(header, 20)),
-                bytes: u64::from(word(header, 24)),
-                method: half(header, 10),
-                crc32: word(header, 16),
-            };
-            widen(&mut member, extra);
-            self.add(String::from_utf8_lossy(name).replace('\\', "/"), member);
-        }
-        Ok(())
     }
 
     fn add(&mut self, name: String, member: Member) {
@@ -200,7 +201,7 @@ impl ZipStore {
     }
 
     fn place(&self, key: &str) -> String {
-        format!("`{}{key}` in {}", self.prefix, self.path.display())
+        format!("`{}{key}` in {}", self.prefix, self.source.place())
     }
 
     /// Reads an object into `buffer`; returns `false` if it is absent.
@@ -226,15 +227,17 @@ impl ZipStore {
     ) -> Result<Option<u64>> {
         let Some(member) = self.members.get(key) else { return Ok(None) };
         let length = length.min(member.bytes.saturating_sub(offset));
+        if length == 0 {
+            buffer.clear();
+            return Ok(Some(member.bytes));
+        }
         // of a whole member the checksum can be compared
         let whole = offset == 0 && length == member.bytes;
         if member.method == 0 && !whole {
-            let start = self.start_of(key, member)?;
-            buffer.clear();
-            buffer.resize(saturating_usize(length), 0);
-            self.file
-                .read_exact_at(buffer, start.saturating_add(offset))
-                .map_err(|error| self.failed(key, error))?;
+            let header = self.piece(key, (member.offset, 30))?;
+            let start =
+                member.offset.saturating_add(self.behind_header(key, &header)?).saturating_add(offset);
+            *buffer = self.piece(key, (start, length))?;
             return Ok(Some(member.bytes));
         }
         if member.method != 0 && member.bytes > INFLATED_BYTES_MOST {
@@ -255,11 +258,37 @@ impl ZipStore {
 
     /// Reads many small objects, several at once.
     pub fn get_many(&self, keys: &[String], limit: u64) -> Vec<FetchResult> {
-        let read = |key: &String| {
+        let unpacked = |key: &str, member: &Member, span: Vec<u8>| {
             let mut buffer = Vec::new();
-            Ok(self.get(key, limit, &mut buffer)?.then(|| buffer.into()))
+            self.unpack(key, member, &span, &mut buffer)?;
+            Ok(Some(buffer.into()))
         };
-        keys.par_iter().with_min_len(16).map(read).collect()
+        let wanted = |key: &String| -> Wanted {
+            let Some(&member) = self.members.get(key) else { return Ok(None) };
+            if member.bytes > limit {
+                return Err(too_large(&self.place(key), member.bytes, limit));
+            }
+            Ok(Some((member, self.span_of(key, &member)?)))
+        };
+        let wanted: Vec<Wanted> = keys.iter().map(wanted).collect();
+        let spans: Vec<(u64, u64)> =
+            wanted.iter().filter_map(|wanted| Some(wanted.as_ref().ok()?.as_ref()?.1)).collect();
+        let Some(fetched) = self.source.read_many(&spans) else {
+            let read = |key: &String| {
+                let mut buffer = Vec::new();
+                Ok(self.get(key, limit, &mut buffer)?.then(|| buffer.into()))
+            };
+            return keys.par_iter().with_min_len(16).map(read).collect();
+        };
+        let mut fetched = fetched.into_iter();
+        let whole = |(key, wanted): (&String, Wanted)| match wanted? {
+            None => Ok(None),
+            Some((member, _)) => {
+                let span = fetched.next().unwrap_or_else(|| Ok(Vec::new()));
+                unpacked(key, &member, span.map_err(|error| self.failed(key, error))?)
+            }
+        };
+        keys.iter().zip(wanted).map(whole).collect()
     }
 
     /// Calls `visit` for the objects below `prefix` until it breaks off.
@@ -302,8 +331,8 @@ impl ZipStore {
         Ok(children.into_iter().map(|(name, kind)| Child { name, kind }).collect())
     }
 
-    fn failed(&self, key: &str, error: std::io::Error) -> Error {
-        Error::new(ErrorKind::Unreadable, format!("could not read {}", self.place(key))).with_source(error)
+    fn failed(&self, key: &str, error: Error) -> Error {
+        error.context(format!("could not read {}", self.place(key)))
     }
 
     fn corrupt(&self, key: &str, what: &str) -> Error {
@@ -315,38 +344,68 @@ impl ZipStore {
         Error::new(ErrorKind::Corrupt, format!("could not read {}: {what}", self.place(key)))
     }
 
-    /// Returns where the bytes of a member begin, behind its local header.
-    fn start_of(&self, key: &str, member: &Member) -> Result<u64> {
-        let mut header = [0; 30];
-        self.file.read_exact_at(&mut header, member.offset).map_err(|error| self.failed(key, error))?;
-        if !header.starts_with(b"PK\x03\x04") {
+    /// Returns how long a local header is.
+    fn behind_header(&self, key: &str, header: &[u8]) -> Result<u64> {
+        if header.len() < 30 || !header.starts_with(b"PK\x03\x04") {
             return Err(self.corrupt(key, "the zip file has no local header there"));
         }
-        let behind = 30 + u64::from(half(&header, 26)) + u64::from(half(&header, 28));
-        member
-            .offset
-            .checked_add(behind)
-            .ok_or_else(|| self.corrupt(key, "its offset is beyond what can be counted"))
+        Ok(30 + u64::from(half(header, 26)) + u64::from(half(header, 28)))
+    }
+
+    /// Reads a part of the file, which must hold it.
+    fn piece(&self, key: &str, (offset, length): (u64, u64)) -> Result<Vec<u8>> {
+        if offset.checked_add(length).is_none_or(|end| end > self.source.size()) {
+            return Err(self.corrupt(key, "the zip file ends before it"));
+        }
+        self.source.read(offset, length).map_err(|error| self.failed(key, error))
+    }
+
+    /// Returns what to read of the file for a whole member: its local header, with room for extra fields, and its bytes.
+    fn span_of(&self, key: &str, member: &Member) -> Result<(u64, u64)> {
+        // deflating adds five bytes to what cannot be made smaller, in blocks of 16 KiB at least
+        let most = match member.method {
+            0 => member.bytes,
+            _ => member.bytes.saturating_add(member.bytes >> 11).saturating_add(64),
+        };
+        if member.stored_bytes > most {
+            return Err(self.damaged(key, "it takes more room than what it holds can take"));
+        }
+        let left = self.source.size().checked_sub(member.offset);
+        let least = 30 + u64::from(member.name_bytes) + member.stored_bytes;
+        match left.filter(|&left| left >= least) {
+            Some(left) => Ok((member.offset, left.min(least + EXTRA_BYTES))),
+            None => Err(self.corrupt(key, "the zip file ends before it")),
+        }
     }
 
     /// Reads a whole member; its checksum is compared.
     fn read(&self, key: &str, member: &Member, buffer: &mut Vec<u8>) -> Result<()> {
-        let start = self.start_of(key, member)?;
-        let size = self.file.metadata().map_err(|error| self.failed(key, error))?.len();
-        if start.checked_add(member.stored_bytes).is_none_or(|end| end > size) {
-            return Err(self.corrupt(key, "the zip file ends before it"));
-        }
-        let mut stored = vec![0; saturating_usize(member.stored_bytes)];
-        self.file.read_exact_at(&mut stored, start).map_err(|error| self.failed(key, error))?;
+        let span = self.piece(key, self.span_of(key, member)?)?;
+        self.unpack(key, member, &span, buffer)
+    }
+
+    /// Takes a whole member out of what was read from its local header on.
+    fn unpack(&self, key: &str, member: &Member, span: &[u8], buffer: &mut Vec<u8>) -> Result<()> {
+        let behind = self.behind_header(key, span)?;
+        let start = saturating_usize(behind);
+        let rest;
+        let stored = match span.get(start..start.saturating_add(saturating_usize(member.stored_bytes))) {
+            Some(stored) => stored,
+            None => {
+                let start = member.offset.saturating_add(behind);
+                rest = self.piece(key, (start, member.stored_bytes))?;
+                &rest
+            }
+        };
         buffer.clear();
         match member.method {
-            0 => buffer.append(&mut stored),
+            0 => buffer.extend_from_slice(stored),
             8 => {
                 // one byte more than promised tells a member that is longer
-                let inflated = flate2::read::DeflateDecoder::new(stored.as_slice())
+                let inflated = flate2::read::DeflateDecoder::new(stored)
                     .take(member.bytes.saturating_add(1))
                     .read_to_end(buffer);
-                inflated.map_err(|error| self.failed(key, error))?;
+                inflated.map_err(|error| self.damaged(key, "it does not inflate").with_source(error))?;
             }
             other => return Err(self.corrupt(key, &format!("zip's compression method {other} is not known"))),
         }
@@ -358,6 +417,37 @@ impl ZipStore {
         }
         Ok(())
     }
+}
+
+/// Returns the names and members of a central directory.
+fn read_directory(directory: &[u8], entries: u64) -> std::result::Result<Vec<(String, Member)>, String> {
+    let mut members = Vec::new();
+    let mut at = 0;
+    for entry in 0..entries {
+        let header = directory
+            .get(at..at + 46)
+            .filter(|header| header.starts_with(b"PK\x01\x02"))
+            .ok_or_else(|| format!("entry {entry} of its central directory is damaged"))?;
+        let lengths = [half(header, 28), half(header, 30), half(header, 32)].map(usize::from);
+        let [name_bytes, extra_bytes, comment_bytes] = lengths;
+        let name = directory.get(at + 46..at + 46 + name_bytes);
+        let extra = directory.get(at + 46 + name_bytes..at + 46 + name_bytes + extra_bytes);
+        let (Some(name), Some(extra)) = (name, extra) else {
+            return Err(format!("entry {entry} of its central directory is cut off"));
+        };
+        at += 46 + name_bytes + extra_bytes + comment_bytes;
+        let mut member = Member {
+            offset: u64::from(word(header, 42)),
+            stored_bytes: u64::from(word(header, 20)),
+            bytes: u64::from(word(header, 24)),
+            method: half(header, 10),
+            crc32: word(header, 16),
+            name_bytes: half(header, 28),
+        };
+        widen(&mut member, extra);
+        members.push((String::from_utf8_lossy(name).replace('\\', "/"), member));
+    }
+    Ok(members)
 }
 
 /// Takes 64-bit numbers from the extra field. Source: APPNOTE 4.5.3.

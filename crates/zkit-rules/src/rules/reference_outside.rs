@@ -1,6 +1,6 @@
 //! `reference-outside`: references lead to files of the system or to hosts of the local network.
 
-use zkit_core::hierarchy::Reach;
+use zkit_core::store::Reach;
 use zkit_report::{Confidence, Severity};
 
 use super::shared::references_by_array;

@@ -33,7 +33,7 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
     let remedy = "pass --follow-references to check that what it names is there; do not take it for a copy";
     if let Some(references) = &store.references {
         let (chunks, targets) = (references.references.len() as u64, references.targets.len() as u64);
-        let draft = finder
+        finder
             .store(format!(
                 "{} of its chunks lie in {}, {} in the references themselves",
                 format::count(chunks),
@@ -43,8 +43,11 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
             .evidence("references", chunks)
             .evidence("targets", targets)
             .remedy(remedy);
-        if references.generated {
-            draft.evidence("generated", true);
+        if let Some(why) = &references.ungenerated {
+            finder
+                .store(format!("not all of its references could be generated: {why}"))
+                .severity(Severity::Warning)
+                .remedy("write the references without `gen`");
         }
         if let Some((count, first)) = &references.malformed {
             finder

@@ -56,7 +56,7 @@ pub fn emit_plan<Fields: Serialize>(
         .enumerate()
         .map(|(store, job)| metadata_documents(plan, store, job.consolidate).len())
         .sum();
-    let remote = run.source_stores().any(|store| matches!(store, Store::Remote(_)));
+    let remote = run.source_stores().any(Store::is_remote);
     let sources = run.sources();
     let output = PlanOutput {
         schema_version: 1,

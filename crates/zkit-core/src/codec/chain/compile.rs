@@ -37,6 +37,8 @@ pub(super) enum Kind {
     Swap(Vec<Swap>),
     /// Elements without fixed size.
     Vlen,
+    /// Python objects to bytes.
+    Objects,
     Shard(Box<ShardCodec>),
     Filter,
     Checksum,
@@ -102,6 +104,7 @@ impl Chain {
                 }
                 CodecSpec::Checksum(..) => (Kind::Checksum, size.map(|size| size + CHECKSUM_BYTES)),
                 CodecSpec::Shuffle(_) => (Kind::Compress, size),
+                CodecSpec::Objects(_) => (Kind::Objects, None),
                 CodecSpec::Unknown(_) => (Kind::Unknown, None),
                 _ => (Kind::Compress, None),
             };

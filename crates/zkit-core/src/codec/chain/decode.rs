@@ -6,7 +6,7 @@ use crate::codec::checksum::{self, CHECKSUM_BYTES};
 use crate::codec::error::CodecError;
 use crate::codec::scratch::Scratch;
 use crate::codec::variable::VariableElements;
-use crate::codec::{compress, filter};
+use crate::codec::{compress, filter, objects};
 use crate::grid::Region;
 use crate::metadata::CodecSpec;
 
@@ -60,10 +60,9 @@ impl Chain {
         wanted: Option<&Region>,
         limit: u64,
     ) -> Result<VariableElements, CodecError> {
-        let serializer = self
-            .steps
-            .iter()
-            .position(|step| matches!(step.kind, Kind::Vlen | Kind::Shard(_) | Kind::Unknown));
+        let serializer = self.steps.iter().position(|step| {
+            matches!(step.kind, Kind::Vlen | Kind::Objects | Kind::Shard(_) | Kind::Unknown)
+        });
         let serializer = serializer.ok_or_else(|| CodecError::Unsupported {
             codec: "chunk",
             what: "elements without fixed size".to_owned(),
@@ -71,9 +70,11 @@ impl Chain {
         let mut bytes = Vec::new();
         self.decode_to(serializer + 1, scratch, encoded, limit, &mut bytes)?;
         let count = self.shape.iter().product();
-        let mut elements = match &self.steps[serializer].kind {
-            Kind::Vlen => VariableElements::parse(bytes, count)?,
-            Kind::Shard(shard) => {
+        let step = &self.steps[serializer];
+        let mut elements = match (&step.kind, &step.spec) {
+            (Kind::Vlen, _) => VariableElements::parse(bytes, count)?,
+            (Kind::Objects, CodecSpec::Objects(codec)) => objects::decode(codec, &bytes, count)?,
+            (Kind::Shard(shard), _) => {
                 // behind a transpose regions are others
                 let wanted = wanted.filter(|_| serializer == 0);
                 shard.decode_variable(scratch.inner(), &bytes, wanted, limit)?

@@ -104,7 +104,7 @@ impl Chain {
                 Ok(())
             }
             Kind::Compress => compress::encode(&step.spec, input, out, scratch),
-            Kind::Vlen | Kind::Filter | Kind::Unknown => Err(CodecError::Unsupported {
+            Kind::Vlen | Kind::Objects | Kind::Filter | Kind::Unknown => Err(CodecError::Unsupported {
                 codec: "chunk",
                 what: format!("zkit does not write {}", step.spec),
             }),

@@ -67,7 +67,7 @@ pub fn survey_store(
     let prefixes: HashSet<&str> = known.iter().map(|array| array.prefix()).collect();
     let (listed, mut files, suspects) = match store {
         Store::Local(_) => list_folders(store, arrays, &expected, &prefixes, (observer, cancel))?,
-        Store::Remote(_) | Store::Zip(_) | Store::Memory(_) => {
+        Store::Remote(_) | Store::Zip(_) | Store::Memory(_) | Store::References(_) => {
             list_at_once(store, arrays, &expected, &prefixes, (observer, cancel))?
         }
     };
@@ -209,12 +209,10 @@ fn spread_evenly<T: Sync, R: Send>(
     items: &[T],
     work: impl Fn(&T) -> R + Sync + Send,
 ) -> Vec<R> {
-    match store {
-        Store::Local(_) | Store::Zip(_) | Store::Memory(_) => {
-            items.par_iter().with_min_len(64).map(work).collect()
-        }
-        Store::Remote(_) => spread(store, items, work),
+    if store.is_remote() {
+        return spread(store, items, work);
     }
+    items.par_iter().with_min_len(64).map(work).collect()
 }
 
 /// Returns the chunks of which something is to be read: all that are stored; where their length says it all, those of

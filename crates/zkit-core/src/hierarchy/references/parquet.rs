@@ -4,26 +4,31 @@
 //! Source: fsspec, `LazyReferenceMapper`: `.zmetadata` with `metadata` and `record_size`; `ARRAY/refs.N.parq` with the
 //! columns `path`, `offset`, `size` and `raw`, a row for each chunk in C order.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::record::{Field, Row};
 
-use super::{Builder, Located, References};
+use super::{Builder, References};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hierarchy::consolidated;
 use crate::hierarchy::node::{ArrayNode, Consolidated, Container, Hierarchy, StoreKind};
 use crate::hierarchy::open::MAX_DOCUMENT_BYTES;
 use crate::location::StoreUrl;
 use crate::metadata::Json;
-use crate::store::{Store, join};
+use crate::store::{Locate, Located, ReferenceStore, Store, StoreOptions, join};
 
 /// Files of references that are larger are refused, and so are those that claim to decode to more than the second number.
 const FILE_BYTES_MOST: (u64, u64) = (64 << 20, 512 << 20);
 /// Rows of one file, at most.
 const ROWS_MOST: u64 = 10_000_000;
+/// Rows and files that are kept after they were read.
+const ROWS_KEPT: usize = 1_000_000;
+const FILES_KEPT: usize = 4_096;
 /// References that [`ParquetReferences::read_all`] collects, at most.
 const REFERENCES_MOST: usize = 20_000_000;
 
@@ -76,6 +81,131 @@ impl Hierarchy {
         hierarchy.consolidated = Consolidated::None;
         hierarchy.sort();
         Ok((hierarchy, ParquetReferences { store, record_size }))
+    }
+
+    /// Opens references in parquet, with what they lead to; where the metadata is damaged, that is a defect.
+    pub(in crate::hierarchy) fn open_parquet_references(
+        url: &StoreUrl,
+        store: Store,
+        options: &StoreOptions,
+    ) -> Result<Self> {
+        let container = if store.is_remote() { Container::ObjectStore } else { Container::Directory };
+        let (mut hierarchy, references) = match Self::read_parquet_references(url, store) {
+            Ok(read) => read,
+            Err(error) if error.kind() == ErrorKind::Corrupt => {
+                let mut hierarchy = Self::without_store(url, StoreKind::KerchunkParquet, container);
+                hierarchy.defect("/", "malformed-metadata", error.one_line());
+                return Ok(hierarchy);
+            }
+            Err(error) => return Err(error),
+        };
+        hierarchy.container = container;
+        let arrays = hierarchy.arrays.iter().map(|array| (array.prefix().to_owned(), array.clone()));
+        let located = ParquetIndex { arrays: arrays.collect(), references, read: Mutex::default() };
+        let store = ReferenceStore::new(url.to_string(), url.parent(), Box::new(located), options)?;
+        hierarchy.store = Some(Store::References(Box::new(store)));
+        Ok(hierarchy)
+    }
+}
+
+/// What the chunks of these arrays lead to; files of references are kept when they were read.
+#[derive(Debug)]
+struct ParquetIndex {
+    /// By prefix.
+    arrays: BTreeMap<String, ArrayNode>,
+    references: ParquetReferences,
+    read: Mutex<HashMap<String, Rows>>,
+}
+
+/// What the chunks of one file lead to; `None` where there is no file: fsspec writes none for absent chunks alone.
+type Rows = Option<Arc<Vec<Option<Located>>>>;
+
+impl ParquetIndex {
+    fn rows(&self, key: &str) -> Result<Rows> {
+        let lock = || self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(rows) = lock().get(key) {
+            return Ok(rows.clone());
+        }
+        let rows = self.references.read_record(key)?.map(Arc::new);
+        let mut read = lock();
+        let kept: usize = read.values().flatten().map(|rows| rows.len()).sum();
+        if kept > ROWS_KEPT || read.len() > FILES_KEPT {
+            read.clear();
+        }
+        read.insert(key.to_owned(), rows.clone());
+        Ok(rows)
+    }
+
+    /// Returns the array that a key belongs to, and the rest of the key.
+    fn array_of<'k>(&self, key: &'k str) -> Option<(&ArrayNode, &'k str)> {
+        if let Some(root) = self.arrays.get("") {
+            return Some((root, key));
+        }
+        let mut ends = key.match_indices('/').map(|(at, _)| at);
+        ends.find_map(|end| Some((self.arrays.get(&key[..end])?, &key[end + 1..])))
+    }
+
+    /// Visits the chunks of one file.
+    fn list_file(
+        &self,
+        array: &ArrayNode,
+        file: u64,
+        visit: &mut dyn FnMut(&str, &Located) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>> {
+        let total = array.metadata.grid.total().unwrap_or(u64::MAX);
+        let Some(first) = file.checked_mul(self.references.record_size) else {
+            return Ok(ControlFlow::Continue(()));
+        };
+        let Some(rows) = self.rows(&self.references.record_of(array, first).key)? else {
+            return Ok(ControlFlow::Continue(()));
+        };
+        let mut key = String::new();
+        for (position, located) in (first..total).zip(rows.iter()) {
+            let Some(located) = located else { continue };
+            array.chunk_key(&array.metadata.grid.index_at(position), &mut key);
+            if visit(&key, located).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+impl Locate for ParquetIndex {
+    fn locate(&self, key: &str) -> Result<Option<Located>> {
+        let position = || {
+            let (array, rest) = self.array_of(key)?;
+            let grid = &array.metadata.grid;
+            let index = array.metadata.chunk_keys.parse_key(rest, grid.counts().len())?;
+            Some((array, grid.position_of(&index)?))
+        };
+        let Some((array, position)) = position() else { return Ok(None) };
+        let record = self.references.record_of(array, position);
+        let Some(rows) = self.rows(&record.key)? else { return Ok(None) };
+        Ok(usize::try_from(record.row).ok().and_then(|row| rows.get(row)?.clone()))
+    }
+
+    fn list(&self, prefix: &str, visit: &mut dyn FnMut(&str, &Located) -> ControlFlow<()>) -> Result<()> {
+        for array in self.arrays.values() {
+            let own = join(array.prefix(), "");
+            let within = own.starts_with(prefix);
+            if !within && !prefix.starts_with(&own) {
+                continue;
+            }
+            // the files that there are: an array may claim more than anybody has
+            for child in self.references.store.children(array.prefix())? {
+                let number = child.name.strip_prefix("refs.").and_then(|name| name.strip_suffix(".parq"));
+                let Some(file) = number.and_then(|number| number.parse().ok()) else { continue };
+                let mut below = |key: &str, located: &Located| match within || key.starts_with(prefix) {
+                    true => visit(key, located),
+                    false => ControlFlow::Continue(()),
+                };
+                if self.list_file(array, file, &mut below)?.is_break() {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
     }
 }
 
@@ -212,7 +342,6 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::store::StoreOptions;
 
     fn fixture(folder: &Path) -> (Hierarchy, ParquetReferences) {
         let url = StoreUrl::Local(folder.to_owned());

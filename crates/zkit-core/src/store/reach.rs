@@ -1,9 +1,28 @@
 //! Where the target of a reference leads: what may be looked at, and what nobody should open.
 
-use super::Reach;
+use std::net::IpAddr;
 
-/// Returns where a target leads.
-pub(super) fn reach(target: &str) -> Reach {
+/// Where a reference leads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reach {
+    /// To a file beside the references, or below.
+    Beside,
+    /// So many folders above them.
+    Above(usize),
+    /// To an absolute path of some machine.
+    Absolute,
+    /// To a file of the system, which is no data.
+    System,
+    /// To a host of the local network, or of this machine.
+    Private,
+    /// To a bucket or a public host.
+    Public,
+    /// Elsewhere: a protocol that zkit does not speak.
+    Unknown,
+}
+
+/// Returns where a target leads, by its text alone.
+pub fn reach(target: &str) -> Reach {
     let Some((scheme, rest)) = target.split_once("://") else { return reach_of_path(target) };
     match scheme.to_ascii_lowercase().as_str() {
         "file" | "local" => match reach_of_path(rest) {
@@ -52,6 +71,18 @@ fn reach_of_path(path: &str) -> Reach {
     }
 }
 
+/// Returns whether a host is a neighbour without a router between, such as a cloud's metadata service: never a place of data.
+pub(super) fn is_link_local(host: &str) -> bool {
+    let name = host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.').to_ascii_lowercase();
+    match name.parse::<IpAddr>() {
+        Ok(IpAddr::V4(v4)) => v4.is_link_local(),
+        Ok(IpAddr::V6(v6)) => {
+            v6.is_unicast_link_local() || v6.to_ipv4_mapped().is_some_and(|v4| v4.is_link_local())
+        }
+        Err(_) => name == "metadata.google.internal",
+    }
+}
+
 /// Returns whether a host is this machine, a neighbour, or a cloud's metadata service.
 fn is_private(host: &str) -> bool {
     let bare = match host.strip_prefix('[') {
@@ -59,12 +90,12 @@ fn is_private(host: &str) -> bool {
         None => host.split(':').next().unwrap_or_default(),
     };
     let name = bare.trim_end_matches('.').to_ascii_lowercase();
-    if let Ok(address) = name.parse::<std::net::IpAddr>() {
+    if let Ok(address) = name.parse::<IpAddr>() {
         return match address {
-            std::net::IpAddr::V4(v4) => {
+            IpAddr::V4(v4) => {
                 v4.is_loopback() || v4.is_private() || v4.is_link_local() || v4.is_unspecified()
             }
-            std::net::IpAddr::V6(v6) => {
+            IpAddr::V6(v6) => {
                 v6.is_loopback() || v6.is_unspecified() || v6.is_unicast_link_local() || v6.is_unique_local()
             }
         };
