@@ -20,7 +20,7 @@ SOUND = [name for name in gen_stores.FAMILIES if name != "v2_refused"]
 REFUSALS = {
     ("v2_ragged", "3"): "vlen-array",
     ("v2_structs", "3"): "sub",
-    ("v2_texts", "3"): "Python objects",
+    ("v2_texts", "3"): "python objects",
     ("v3_sharding", "2"): "shard",
     ("v3_structs", "2"): "struct",
     ("v3_layouts", "2"): "only some dimensions have names",
