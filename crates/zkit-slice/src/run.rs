@@ -3,9 +3,7 @@
 use std::time::Instant;
 
 use serde::Serialize;
-use zkit_cli::writing::{
-    self, CodecChoice, Costs, Done, Earlier, Job, Own, Reach, Run, documents_text, groups_text,
-};
+use zkit_cli::writing::{self, CodecChoice, Costs, Done, Earlier, Job, Own, Reach, Run, groups_text};
 use zkit_cli::{Command, Exit, Shell};
 use zkit_core::engine::{self, Header, JournalArray, OnCorrupt, Resources, Touched};
 use zkit_core::error::{Error, ErrorKind, Result};
@@ -279,15 +277,8 @@ impl<'a> Slices<'a> {
         let arrays = arrays.map(|(array, touched)| JournalArray {
             path: array.target.path.clone(),
             fingerprint: if objects { touched.fingerprint() } else { 0 },
-            source_document: array
-                .gather
-                .iter()
-                .flat_map(|gather| &gather.parts)
-                .map(|part| {
-                    format!("{} {:?} {}", part.store, part.picks, documents_text(&part.array.metadata))
-                })
-                .collect::<Vec<_>>()
-                .join("\n"),
+            // of thousands of arrays in many stores the documents themselves would be hundreds of megabytes
+            source_document: array.gather.iter().map(|gather| format!("{:032x}", gather.digest())).collect(),
             target_codec: String::new(),
         });
         let mut options = self.args.write.canonical(&DEFAULT_CODEC);

@@ -131,6 +131,9 @@ struct WantedObject {
     inner: Option<BTreeSet<usize>>,
 }
 
+/// Takes boxes: the number of the part, its region (`None` where no source has it), and the place of the box.
+type BoxVisit<'v> = dyn FnMut(usize, Option<&Region>, &Region) -> Result<()> + 'v;
+
 /// Positions along one axis that are a range along each dimension of a part.
 #[derive(Debug, Clone, Copy)]
 struct Stretch {
@@ -409,11 +412,7 @@ impl<'a> GatherReader<'a> {
 
     /// Calls `visit` for boxes that together are a region of the result: with the part, its region (`None` where no source
     /// has it), and the box by its place in `region`.
-    fn each_box(
-        &self,
-        region: &Region,
-        visit: &mut dyn FnMut(usize, Option<&Region>, &Region) -> Result<()>,
-    ) -> Result<()> {
+    fn each_box(&self, region: &Region, visit: &mut BoxVisit<'_>) -> Result<()> {
         if region.is_empty() {
             return Ok(());
         }

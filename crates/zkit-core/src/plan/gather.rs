@@ -173,6 +173,13 @@ impl Gather {
         self.absent.as_deref().unwrap_or(fill)
     }
 
+    /// Returns a digest of where each element comes from, and of the metadata of the arrays that hold them.
+    pub fn digest(&self) -> u128 {
+        let mut hash = Xxh3Default::new();
+        self.add_to(&mut hash);
+        hash.digest128()
+    }
+
     /// Adds what tells it from other mappings to a hash.
     pub(super) fn add_to(&self, hash: &mut Xxh3Default) {
         hash.update(format!("{:?} {:?} {:?}", self.joined, self.absent, self.axes).as_bytes());
@@ -350,10 +357,13 @@ struct Entry {
     place: u64,
 }
 
+/// A dimension, the picks along it, and the grid that it is cut by.
+type CutPicks<'a> = (usize, &'a Arc<[u64]>, Grid);
+
 /// In which chunks the positions of an axis lie.
 struct Chunks<'a> {
     /// For each part, or once for all, the picks along the axis and the grids that they are cut by.
-    along: Vec<Vec<(usize, &'a Arc<[u64]>, Grid)>>,
+    along: Vec<Vec<CutPicks<'a>>>,
     joined: bool,
 }
 
@@ -367,9 +377,9 @@ impl<'a> Chunks<'a> {
         let mut along: Vec<Vec<_>> = wanted.parts.iter().map(of).collect();
         if !joined {
             // parts that are cut alike count once
-            let mut all: Vec<(usize, &Arc<[u64]>, Grid)> = Vec::new();
+            let mut all: Vec<CutPicks<'_>> = Vec::new();
             for one in along.into_iter().flatten() {
-                let alike = |(dimension, indices, grid): &(usize, &Arc<[u64]>, Grid)| {
+                let alike = |(dimension, indices, grid): &CutPicks<'_>| {
                     *dimension == one.0 && Arc::ptr_eq(indices, one.1) && *grid == one.2
                 };
                 if !all.iter().any(alike) {
@@ -384,7 +394,7 @@ impl<'a> Chunks<'a> {
     /// Returns the part and chunks that a position lies in.
     fn of(&self, entry: &Entry) -> Vec<u64> {
         let along = &self.along[if self.joined { entry.part } else { 0 }];
-        let chunk = |(dimension, indices, grid): &(usize, &Arc<[u64]>, Grid)| match indices[entry.local] {
+        let chunk = |(dimension, indices, grid): &CutPicks<'_>| match indices[entry.local] {
             ABSENT => ABSENT,
             element => grid.chunk_along(*dimension, element).index,
         };

@@ -175,7 +175,7 @@ mod tests {
         let far = 3 * REQUEST_BYTES;
         assert_eq!(ranges_of(&[place(far, 10), place(20, 5), place(0, 10)]), [0..25, far..far + 10]);
         // inner chunks of foreign shards may share their bytes
-        assert_eq!(ranges_of(&[place(0, 100), place(10, 5)]), [0..100]);
+        assert_eq!(ranges_of(&[place(0, 100), place(10, 5), place(far, 1)]), [0..100, far..far + 1]);
         assert_eq!(ranges_of(&[]), [] as [Range<u64>; 0]);
     }
 

@@ -84,7 +84,7 @@ fn value((data_type, packed): (&DataType, &Packed), element: &[u8]) -> Option<f6
         _ => number,
     };
     let is_missing = packed.missing.iter().any(|&missing| missing == stored || narrow(missing) == stored);
-    (!is_missing).then(|| stored * packed.scale + packed.offset)
+    (!is_missing).then_some(stored * packed.scale + packed.offset)
 }
 
 /// Returns how far packing moves a number, at most.
