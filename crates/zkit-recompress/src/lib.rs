@@ -135,7 +135,7 @@ impl<'a> Wishes<'a> {
         let (chosen, _) = targets::unmeasured(self.args, &self.layouts, one)?;
         let plan = self.plan(one, &chosen)?;
         let jobs = self.jobs(one)?;
-        self.run(&jobs, &plan, &self.args.destination_text()).is_published(&self.reach, &DEFAULT_CODEC)
+        self.run(&jobs, &plan, &self.args.destination_text()).is_published(0, &self.reach, &DEFAULT_CODEC)
     }
 
     /// Returns what each array is to become; codecs that an earlier run chose by measuring are taken over.

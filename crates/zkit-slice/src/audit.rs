@@ -1,6 +1,7 @@
 //! A slice is judged by the rules of `zkit audit` before it is published.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use zkit_cli::Shell;
@@ -18,6 +19,7 @@ use zkit_rules::policy::Policy;
 use zkit_rules::{Depth, check_store};
 
 use crate::args::FailOnArg;
+use crate::sources::Source;
 
 /// How many of its values are looked at: as many as `zkit audit` takes of a chunked array, and always all of small ones.
 const SAMPLE: Sample = Sample::Percent(10.0);
@@ -26,6 +28,8 @@ const SEED: u64 = 0;
 const HINT: &str = "run `zkit audit` on the sources; pass --fail-on never if the slice is meant to be so";
 /// Findings that are said one by one.
 const SAID_MOST: usize = 20;
+/// Stores of one finding that are named.
+const NAMED_MOST: usize = 4;
 
 /// Rules that say what a list in an order of its own looks like: the user wrote it so.
 const OF_ORDER: [&str; 3] = ["coordinate-not-monotonic", "coordinate-gap", "duplicate-ids"];
@@ -60,6 +64,46 @@ pub(crate) struct Meant {
     orders: BTreeSet<String>,
     /// Arrays of which some elements are in no source.
     holes: BTreeSet<String>,
+    /// Of each array where it comes from.
+    origins: BTreeMap<String, Origins>,
+}
+
+/// Where the elements of an array come from.
+#[derive(Debug, Default)]
+struct Origins {
+    /// The dimension along which sources lie behind each other.
+    dimension: Option<String>,
+    /// The number of each source, and the positions along that dimension that are taken from it.
+    sources: Vec<(usize, Arc<[u64]>)>,
+}
+
+impl Origins {
+    fn of(array: &WantedGather) -> Self {
+        let positions = |at: usize| match &array.joined {
+            Some(joined) => Arc::clone(&joined.positions[at]),
+            None => Arc::default(),
+        };
+        Self {
+            dimension: array.joined.as_ref().map(|joined| array.dimension_names[joined.axis].clone()),
+            sources: array.parts.iter().enumerate().map(|(at, part)| (part.store, positions(at))).collect(),
+        }
+    }
+
+    /// Returns the sources that hold what a finding is about: those of the positions that it names, or all.
+    fn behind(&self, finding: &Finding) -> BTreeSet<usize> {
+        let named = finding.evidence.get("dimension").and_then(|value| value.as_str());
+        let runs = finding.evidence.get("indices").and_then(|value| value.as_array());
+        let runs = runs.filter(|_| named.is_some() && named == self.dimension.as_deref());
+        let edge = |run: &serde_json::Value, at: usize| run.get(at).and_then(serde_json::Value::as_u64);
+        let is_meant = |positions: &[u64]| {
+            runs.is_none_or(|runs| {
+                runs.iter()
+                    .filter_map(|run| Some(edge(run, 0)?..=edge(run, 1)?))
+                    .any(|run| positions.iter().any(|position| run.contains(position)))
+            })
+        };
+        self.sources.iter().filter(|(_, positions)| is_meant(positions)).map(|(source, _)| *source).collect()
+    }
 }
 
 impl Meant {
@@ -80,6 +124,18 @@ impl Meant {
                 Pick::At(index) => *index == ABSENT,
                 Pick::Along { indices, .. } => indices.contains(&ABSENT),
             }),
+            origins: slice.arrays.iter().map(|array| (array.path.clone(), Origins::of(array))).collect(),
+        }
+    }
+
+    /// Returns the stores that a finding is about, in words; empty where they are many.
+    fn stores_behind(&self, finding: &Finding, sources: &[Source]) -> String {
+        let origins = finding.array.as_ref().and_then(|array| self.origins.get(array));
+        let behind = origins.map(|origins| origins.behind(finding)).unwrap_or_default();
+        let urls: Vec<&str> = behind.iter().filter_map(|&source| Some(sources.get(source)?.url())).collect();
+        match urls.len() {
+            1..=NAMED_MOST => format!(", from {}", urls.join(", ")),
+            _ => String::new(),
         }
     }
 
@@ -105,7 +161,7 @@ impl Meant {
 /// was asked for is no finding.
 pub(crate) fn audit(
     copy: &Hierarchy,
-    meant: &Meant,
+    (meant, sources): (&Meant, &[Source]),
     fail_on: FailOnArg,
     resources: Resources,
     shell: &Shell,
@@ -126,7 +182,8 @@ pub(crate) fn audit(
     let bad: Vec<&Finding> = findings.iter().filter(refused).collect();
     if let Some(first) = bad.first() {
         let more = if bad.len() > 1 { format!(", and {} more", bad.len() - 1) } else { String::new() };
-        let message = format!("the slice was not published: {}{more}", in_words(first));
+        let stores = meant.stores_behind(first, sources);
+        let message = format!("the slice was not published: {}{stores}{more}", in_words(first));
         return Err(Error::new(ErrorKind::Corrupt, message).with_hint(HINT));
     }
     let said = findings.iter().filter(|finding| finding.severity != Severity::Info);

@@ -4,11 +4,13 @@
 //! each other or aligned, and `duplicates` finds what stands twice; `variables` and `schema` compare the arrays that become
 //! one; `selection` and `points` find what is asked for; `wanted` says of each array which elements of which sources it is
 //! put together of. `scene` goes through these steps; nothing is written before they are done. `layout` says where
-//! the chunks of the slice lie, and `run` has it planned, written, proven and published as copies are.
+//! the chunks of the slice lie, and `run` has it planned, written, proven and published as copies are; `batches` is what a dry run
+//! says beside the costs.
 
 mod args;
 mod audit;
 mod axes;
+mod batches;
 mod cache;
 mod convert;
 mod coordinates;

@@ -3,9 +3,7 @@
 use std::time::Instant;
 
 use serde::Serialize;
-use zkit_cli::writing::{
-    self, CodecChoice, Done, Earlier, Job, Own, Reach, Run, documents_text, groups_text,
-};
+use zkit_cli::writing::{self, CodecChoice, Costs, Done, Earlier, Job, Own, Reach, Run, groups_text};
 use zkit_cli::{Command, Exit, Shell};
 use zkit_core::engine::{self, Header, JournalArray, OnCorrupt, Resources, Touched};
 use zkit_core::error::{Error, ErrorKind, Result};
@@ -18,6 +16,7 @@ use zkit_core::store::Store;
 
 use crate::args::SliceArgs;
 use crate::audit::{self, Meant};
+use crate::batches::{Batches, Measured};
 use crate::cache::{self, Building, CacheFields, Looked};
 use crate::coordinates::Means;
 use crate::found::Found;
@@ -91,6 +90,9 @@ struct SliceFields {
     /// Where the slice is kept in a cache.
     #[serde(flatten)]
     cache: Option<CacheFields>,
+    /// How the --concat dimension is best worked on, for --dry-run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    batches: Option<Batches>,
 }
 
 impl<'a> Slices<'a> {
@@ -154,14 +156,15 @@ impl<'a> Slices<'a> {
             audit: &|store, copy| {
                 self.check_unchanged(&plan, &stores, &touched, resources, shell)?;
                 let meant = Meant::of(&self.wanted[store]);
-                audit::audit(copy, &meant, self.args.fail_on, resources, shell)?;
+                audit::audit(copy, (&meant, self.sources), self.args.fail_on, resources, shell)?;
                 self.cached.map_or(Ok(()), |cached| cached.seal(self.sources, self.as_values(), copy, shell))
             },
             shell,
         };
         if self.args.write.dry_run {
             let costs = run.costs(&reach)?;
-            writing::emit_plan(&run, &costs, &self.own())?;
+            let batches = self.batches(&plan, &costs, resources);
+            writing::emit_plan(&run, &costs, &self.own(batches))?;
             return Ok(Exit::Done);
         }
         let header = |store: usize| self.header(store, &plan, &touched);
@@ -184,7 +187,7 @@ impl<'a> Slices<'a> {
         let written = run.write(partials)?;
         self.cached.map_or(Ok(()), Building::finish)?;
         let done = Done { plan_time, total_time: started.elapsed(), written, already_done };
-        writing::emit_done(&run, &done, &self.own())?;
+        writing::emit_done(&run, &done, &self.own(None))?;
         Ok(Exit::Done)
     }
 
@@ -202,7 +205,7 @@ impl<'a> Slices<'a> {
                 &reach.destination(job.destination),
                 &|| header(store),
                 // what is in a cache and was not served is not sound, whatever it looks like
-                &|| Ok(self.cached.is_none() && run.is_published(reach, &DEFAULT_CODEC)?),
+                &|| Ok(self.cached.is_none() && run.is_published(store, reach, &DEFAULT_CODEC)?),
             );
             let earlier = match self.cached {
                 Some(cached) => cached.earlier(earlier)?,
@@ -270,16 +273,20 @@ impl<'a> Slices<'a> {
         shell: &Shell,
     ) -> Result<()> {
         let now = engine::touched(plan, stores, resources.jobs, shell.cancel())?;
-        let changed =
-            plan.arrays.iter().zip(before.iter().zip(&now)).find(|(_, (before, now))| before != now);
-        match changed {
+        let arrays = plan.arrays.iter().zip(before.iter().zip(&now));
+        let mut parts =
+            arrays.filter(|(_, (before, now))| before != now).flat_map(|(array, (before, now))| {
+                let parts = array.gather.iter().flat_map(|gather| &gather.parts);
+                parts.zip(before.parts.iter().zip(&now.parts)).filter(|(_, (before, now))| before != now)
+            });
+        match parts.next() {
             None => Ok(()),
-            Some((array, _)) => {
-                let message = format!(
-                    "the source of `{}` changed while it was read; nothing was published",
-                    array.source.path
-                );
-                Err(Error::new(ErrorKind::Conflict, message).with_hint("run the same command with --restart"))
+            Some((part, _)) => {
+                let url = self.sources.get(part.store).map_or("the points", Source::url);
+                let path = &part.array.path;
+                let message = format!("`{path}` of {url} changed while it was read; nothing was published");
+                Err(Error::new(ErrorKind::Conflict, message)
+                    .with_hint("run the same command with --restart once nothing writes there"))
             }
         }
     }
@@ -291,16 +298,9 @@ impl<'a> Slices<'a> {
         let arrays = plan.arrays.iter().zip(touched).filter(|(array, _)| array.store == store);
         let arrays = arrays.map(|(array, touched)| JournalArray {
             path: array.target.path.clone(),
-            fingerprint: if objects { touched.fingerprint } else { 0 },
-            source_document: array
-                .gather
-                .iter()
-                .flat_map(|gather| &gather.parts)
-                .map(|part| {
-                    format!("{} {:?} {}", part.store, part.picks, documents_text(&part.array.metadata))
-                })
-                .collect::<Vec<_>>()
-                .join("\n"),
+            fingerprint: if objects { touched.fingerprint() } else { 0 },
+            // of thousands of arrays in many stores the documents themselves would be hundreds of megabytes
+            source_document: array.gather.iter().map(|gather| format!("{:032x}", gather.digest())).collect(),
             target_codec: String::new(),
         });
         let mut options = self.args.write.canonical(&DEFAULT_CODEC);
@@ -314,14 +314,29 @@ impl<'a> Slices<'a> {
         }
     }
 
-    fn own(&self) -> Own<'static, SliceFields> {
+    /// Returns how the --concat dimension is best worked on, going by what was measured.
+    fn batches(&self, plan: &CopyPlan, costs: &Costs, resources: Resources) -> Option<Batches> {
+        let threads = resources.jobs.min(plan.jobs).max(1);
+        #[expect(clippy::cast_precision_loss, reason = "a small number")]
+        let work_seconds = costs.work_seconds()? * threads as f64;
+        let measured = Measured {
+            memory_bytes: resources.memory_bytes,
+            jobs: resources.jobs as u64,
+            work_seconds,
+            writing_seconds: costs.writing_seconds(plan).unwrap_or(0.0),
+        };
+        Batches::of(&self.wanted, self.args.combination.concat.as_deref()?, measured)
+    }
+
+    fn own(&self, batches: Option<Batches>) -> Own<'static, SliceFields> {
         let (cache, of_cache) = self.cached.map(Building::told).unzip();
-        let fields = SliceFields { slices: self.as_values(), cache };
         let (mut facts, tables) = match self.found.as_slice() {
             [one] => one.told(),
             many => (vec![("slices".to_owned(), zkit_report::format::count(many.len() as u64))], Vec::new()),
         };
         facts.splice(0..0, of_cache);
+        facts.extend(batches.iter().flat_map(Batches::facts));
+        let fields = SliceFields { slices: self.as_values(), cache, batches };
         Own { codec_reasons: &[], fields, facts, tables }
     }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use zkit_core::engine::{self, Estimate};
+use zkit_core::engine::{self, Estimate, Sources};
 use zkit_core::error::Error;
 use zkit_core::event::Event;
 use zkit_core::location::StoreUrl;
@@ -58,8 +58,13 @@ impl Costs {
         Some(estimate.time.as_secs_f64().max(self.writing_seconds(plan).unwrap_or(0.0)))
     }
 
+    /// Returns the time of reading, decoding and encoding on all threads of the plan; `None` where nothing was sampled.
+    pub fn work_seconds(&self) -> Option<f64> {
+        Some(self.estimate?.time.as_secs_f64())
+    }
+
     /// Returns the seconds that writing takes by the probe.
-    pub(super) fn writing_seconds(&self, plan: &CopyPlan) -> Option<f64> {
+    pub fn writing_seconds(&self, plan: &CopyPlan) -> Option<f64> {
         let (probe, estimate) = (self.probe?, self.estimate?);
         #[expect(clippy::cast_precision_loss, reason = "an estimate")]
         let (files, bytes) = (plan.totals.chunks_written as f64, estimate.bytes_encoded as f64);
@@ -77,10 +82,11 @@ impl Run<'_> {
     /// Measures what the plan would cost, on samples of its sources and by a short probe of the first destination.
     pub fn costs(&self, reach: &Reach<'_>) -> anyhow::Result<Costs> {
         self.shell.observer().event(Event::Phase("estimating"));
-        let stores: Vec<_> = self.jobs.iter().map(|job| job.source).collect();
+        let sources: Vec<Sources<'_>> =
+            self.jobs.iter().map(|job| Sources { source: job.source, parts: job.parts }).collect();
         let first = self.jobs.first().map(|job| job.destination);
         let absent_bytes = engine::absent_bytes(self.plan)?;
-        let estimate = engine::estimate_copy(self.plan, &stores, self.resources.jobs, self.shell.cancel())?;
+        let estimate = engine::estimate_copy(self.plan, &sources, self.resources.jobs, self.shell.cancel())?;
         Ok(Costs {
             absent_bytes,
             free_bytes: first.and_then(|destination| publish::free_bytes(destination.local_path()?)),

@@ -7,7 +7,7 @@ use zkit_core::engine::{
     self, CorruptChunk, Endpoint, Header, LeftPieces, OnCorrupt, Proof, Resources, RunOptions, Scratch,
     Verified, Verify,
 };
-use zkit_core::error::Error;
+use zkit_core::error::{Error, ErrorKind};
 use zkit_core::event::Event;
 use zkit_core::grid::ChunkSet;
 use zkit_core::hierarchy::Hierarchy;
@@ -122,7 +122,7 @@ impl Run<'_> {
             self.args.scratch_of(job.destination).is_some_and(|at| Scratch::holds_pieces(&at))
         };
         let worth = partials.iter().any(PartialStore::is_worth_resuming);
-        if result.is_err() && (worth || self.jobs.iter().any(left_pieces)) {
+        if result.as_ref().is_err_and(is_gone_on_with) && (worth || self.jobs.iter().any(left_pieces)) {
             self.shell.hint("what is done is kept: run the same command with --resume to go on");
         }
         written.corrupt = result?;
@@ -252,4 +252,9 @@ impl Run<'_> {
     pub(super) fn name_of(&self, store: usize) -> String {
         self.jobs[store].sources.first().cloned().unwrap_or_default()
     }
+}
+
+/// Returns whether a run that ended so can be gone on with: not where its source is another one by now.
+fn is_gone_on_with(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<Error>().is_none_or(|error| error.kind() != ErrorKind::Conflict)
 }

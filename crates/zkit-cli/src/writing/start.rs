@@ -5,7 +5,7 @@ use zkit_core::error::{Error, ErrorKind};
 use zkit_core::event::Event;
 use zkit_core::hierarchy::{Consolidated, Hierarchy};
 use zkit_core::location::StoreUrl;
-use zkit_core::plan::CopyPlan;
+use zkit_core::plan::ArrayCopy;
 use zkit_core::publish::{Consolidate, Destination, PartialStore, Start, Unfinished};
 
 use super::args::WriteArgs;
@@ -81,21 +81,27 @@ fn raced(destination: &StoreUrl) -> Error {
 }
 
 impl Run<'_> {
-    /// Returns whether what is at the destination is what this run, of one store alone, would write: the same metadata,
-    /// but for codecs that are chosen by measuring, and the same values, as far as `--verify` looks. `default` is the
-    /// codec where none is passed.
-    pub fn is_published(&self, reach: &Reach<'_>, default: &CodecChoice) -> anyhow::Result<bool> {
-        let [job] = self.jobs else { return Ok(false) };
+    /// Returns whether what is at the destination of a store is what this run would write there: the same metadata, but for
+    /// codecs that are chosen by measuring, and the same values, as far as `--verify` looks. `default` is the codec where
+    /// none is passed.
+    pub fn is_published(
+        &self,
+        store: usize,
+        reach: &Reach<'_>,
+        default: &CodecChoice,
+    ) -> anyhow::Result<bool> {
+        let job = &self.jobs[store];
         let Ok(copy) = Hierarchy::open(job.destination, reach.options()) else { return Ok(false) };
         let (plan, shell) = (self.plan, self.shell);
         let codec = self.args.codec.as_ref().unwrap_or(default);
         let is_consolidated = copy.consolidated != Consolidated::None;
         let is_consolidated = is_consolidated == (job.consolidate == Consolidate::Yes);
-        let documents = plan.stores.first().is_none_or(|store| store.groups.is_empty()) || is_consolidated;
-        if !documents || copy.arrays.len() != plan.arrays.len() || !is_planned(&copy, plan, codec) {
+        let documents = plan.stores.get(store).is_none_or(|store| store.groups.is_empty()) || is_consolidated;
+        let planned: Vec<&ArrayCopy> = plan.arrays.iter().filter(|array| array.store == store).collect();
+        if !documents || copy.arrays.len() != planned.len() || !is_planned(&copy, &planned, codec) {
             return Ok(false);
         }
-        let proof = Proof { plan, store: 0, source: job.source, parts: job.parts, copy: &copy, corrupt: &[] };
+        let proof = Proof { plan, store, source: job.source, parts: job.parts, copy: &copy, corrupt: &[] };
         shell.observer().event(Event::Phase("checking"));
         match engine::verify(proof, self.args.verify.into(), self.resources, shell.observer(), shell.cancel())
         {
@@ -107,8 +113,8 @@ impl Run<'_> {
 }
 
 /// Returns whether a store has the metadata that a plan would write.
-fn is_planned(copy: &Hierarchy, plan: &CopyPlan, codec: &CodecChoice) -> bool {
-    plan.arrays.iter().all(|array| {
+fn is_planned(copy: &Hierarchy, planned: &[&ArrayCopy], codec: &CodecChoice) -> bool {
+    planned.iter().all(|array| {
         copy.array(&array.target.path).is_some_and(|found| {
             let (is, wanted) = (&found.metadata, &array.target.metadata);
             is.format == wanted.format

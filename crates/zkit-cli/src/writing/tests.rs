@@ -250,7 +250,7 @@ fn what_an_earlier_run_published_is_known_again_by_resume() {
     let run = case.run(&jobs, &plan, &|_, _| Ok(()));
     let earlier = || {
         let destination = reach.destination(&case.destination);
-        resume(run.args, &destination, &|| case.header(), &|| run.is_published(&reach, &DEFAULT))
+        resume(run.args, &destination, &|| case.header(), &|| run.is_published(0, &reach, &DEFAULT))
     };
     assert!(matches!(earlier().unwrap(), Earlier::Nothing));
     case.write(&|_, _| Ok(())).unwrap();

@@ -13,6 +13,9 @@ use crate::metadata::{Checksum, ChecksumPlace, CodecSpec};
 /// Bytes that are read together of what is stored as it is: a page.
 const STORED_BLOCK_BYTES: usize = 4096;
 
+/// The bit of a zstd frame's descriptor, its fifth byte, that says that a checksum follows.
+const ZSTD_CHECKSUM_FLAG: u8 = 1 << 2;
+
 /// How a byte range of a decoded chunk can be had for less than the whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PartialDecode {
@@ -51,6 +54,14 @@ impl Chain {
     /// Returns how a byte range of a decoded chunk can be had for less than the whole.
     pub fn partial_decode(&self) -> Option<PartialDecode> {
         partial_decode(self.specs())
+    }
+
+    /// Returns whether a checksum of the whole chunk stands in it that decoding a part does not look at; `head` is the
+    /// chunk's front. Source of the zstd flag: RFC 8878, 3.1.1.1.1.
+    pub(crate) fn has_checksum(&self, head: &[u8]) -> bool {
+        let behind = self.specs().any(|spec| matches!(spec, CodecSpec::Checksum(..)));
+        let in_frame = || head.get(4).is_some_and(|descriptor| descriptor & ZSTD_CHECKSUM_FLAG != 0);
+        behind || self.partial_decode() == Some(PartialDecode::Zstd) && in_frame()
     }
 
     /// Decodes a byte range of a decoded chunk; where [`Self::partial_decode`], outer checksums are not looked at.

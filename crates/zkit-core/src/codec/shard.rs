@@ -165,6 +165,19 @@ impl ShardCodec {
         &shard[start..start + crate::units::saturating_usize(place.length)]
     }
 
+    /// Returns a shard that holds these encoded inner chunks, by position, and no others.
+    pub(crate) fn of_inner_chunks<'a>(
+        &self,
+        scratch: &mut Scratch,
+        inner_chunks: impl Iterator<Item = (usize, &'a [u8])>,
+    ) -> Result<Vec<u8>, CodecError> {
+        let mut shard = Vec::new();
+        let mut writer = ShardWriter::new(self, &mut shard);
+        inner_chunks.for_each(|(position, encoded)| writer.push(position, encoded));
+        writer.finish(scratch)?;
+        Ok(shard)
+    }
+
     /// Returns the first element of an inner chunk in its shard.
     fn origin(&self, position: usize) -> impl Iterator<Item = usize> + '_ {
         let index = unravel(position as u64, &self.counts);

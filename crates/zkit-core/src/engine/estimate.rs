@@ -3,15 +3,17 @@
 use std::time::{Duration, Instant};
 
 use super::choose::{Filters, SampleSource, sample_array};
+use super::gather::SourceReader;
 use super::lanes;
 use super::prepared::recoder;
 use crate::cancel::Cancel;
 use crate::codec::{Chain, CodecError, Scratch};
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::event::Meter;
+use crate::kernels::copy::{Strided, c_strides, copy_strided};
 use crate::metadata::{ArrayMetadata, CodecSpec};
 use crate::plan::{ArrayCopy, CopyPlan, Strategy};
-use crate::read::ReadContext;
+use crate::read::{ChunkSource, Piece, ReadContext, to_usize};
 use crate::store::Store;
 
 /// Arrays that are sampled, the largest first.
@@ -42,20 +44,35 @@ struct Rates {
     encode: Duration,
 }
 
-/// Estimates what a plan writes and takes by reading and encoding some of its largest arrays, on one thread.
+/// The stores that one store of a plan is read from.
+#[derive(Debug, Clone, Copy)]
+pub struct Sources<'a> {
+    /// That of its arrays.
+    pub source: &'a Store,
+    /// Those that the parts of arrays which are gathered name; else none.
+    pub parts: &'a [&'a Store],
+}
+
+/// Estimates what a plan writes and takes by reading and encoding some of its largest arrays, on one thread; `sources` are
+/// those of each of its stores.
 ///
 /// `None` where there is nothing to sample: no stored chunks, or none that are encoded anew.
 pub fn estimate_copy(
     plan: &CopyPlan,
-    sources: &[&Store],
+    sources: &[Sources<'_>],
     jobs: usize,
     cancel: &Cancel,
 ) -> Result<Option<Estimate>> {
     let mut by_size: Vec<&ArrayCopy> = plan.arrays.iter().filter(|array| is_encoded(array)).collect();
-    by_size.sort_by_key(|array| std::cmp::Reverse(array.stored_bytes));
+    by_size.sort_by_key(|array| std::cmp::Reverse((array.stored_bytes, decoded_bytes(array))));
     let mut rates = Rates::default();
     for array in by_size.iter().take(SAMPLED_ARRAYS) {
-        match sample(array, sources[array.store], cancel, &mut rates) {
+        let from = sources[array.store];
+        let sampled = match &array.gather {
+            Some(_) => sample_gathered(array, from, cancel, &mut rates),
+            None => sample(array, from.source, cancel, &mut rates),
+        };
+        match sampled {
             Err(error) if error.kind() == ErrorKind::Cancelled => return Err(error),
             // the copy finds, and names, what is wrong with it
             Err(error) => tracing::debug!(path = array.source.path, error = error.one_line(), "not sampled"),
@@ -92,10 +109,14 @@ pub fn estimate_copy(
 }
 
 fn is_encoded(array: &ArrayCopy) -> bool {
-    array.strategy != Strategy::CopyBytes && !array.stored.is_empty() && array.gather.is_none()
+    array.strategy != Strategy::CopyBytes && !array.stored.is_empty()
 }
 
+/// Returns the bytes that rates are for: those of the chunks that are decoded, of what is gathered those that are taken.
 fn decoded_bytes(array: &ArrayCopy) -> u64 {
+    if array.gather.is_some() {
+        return array.target.metadata.decoded_bytes().unwrap_or(0);
+    }
     array.stored.len().saturating_mul(array.decoded_chunk_bytes())
 }
 
@@ -144,6 +165,58 @@ fn sample(array: &ArrayCopy, store: &Store, cancel: &Cancel, rates: &mut Rates) 
         encode_pieces(array, store, cancel, &mut scratch, rates)?;
     }
     Ok(())
+}
+
+/// Reads what some chunks of the sources give to an array that is gathered, and encodes it.
+fn sample_gathered(array: &ArrayCopy, from: Sources<'_>, cancel: &Cancel, rates: &mut Rates) -> Result<()> {
+    let reader = SourceReader::new(array, from.source, from.parts, SAMPLE_CHUNK_BYTES)?;
+    let Some(item) = array.source.metadata.data_type.item_bytes() else { return Ok(()) };
+    let (grid, meter) = (&array.source.metadata.grid, Meter::default());
+    let (mut scratch, mut piece, mut out) = (Scratch::new(), Vec::new(), Vec::new());
+    let step = array.stored.len().div_ceil(SAMPLED_CHUNKS as u64).max(1);
+    for position in array.stored.iter().step_by(crate::units::saturating_usize(step)) {
+        cancel.check()?;
+        let index = grid.index_at(position);
+        let region = grid.chunk_region(&index);
+        let started = Instant::now();
+        piece.clear();
+        reader.visit_part(&index, &region, &ChunkSource::Local, &meter, &mut |taken| {
+            take_elements(taken, crate::units::saturating_usize(item), &mut piece)
+        })?;
+        rates.decode += started.elapsed();
+        rates.decoded += piece.len() as u64;
+        let Ok(chain) = flat_chain(&array.target.metadata, piece.len()) else { continue };
+        if rates.taken == 0 {
+            // the first run of a codec makes its contexts
+            let _ = chain.encode(&mut scratch, &piece, &mut out);
+        }
+        let started = Instant::now();
+        if chain.encode(&mut scratch, &piece, &mut out).is_ok() {
+            rates.encode += started.elapsed();
+            rates.encoded += out.len() as u64;
+            rates.taken += piece.len() as u64;
+        }
+    }
+    Ok(())
+}
+
+/// Appends the elements of a piece, one behind the other.
+fn take_elements(piece: Piece<'_>, item: usize, out: &mut Vec<u8>) -> Result<()> {
+    let (region, bytes, layout) = match piece {
+        Piece::Absent => return Ok(()),
+        Piece::Fill { region, element } => {
+            let count = region.elements().map_or(0, crate::units::saturating_usize);
+            out.extend(element.iter().copied().cycle().take(count.saturating_mul(item)));
+            return Ok(());
+        }
+        Piece::Elements { region, bytes, layout } => (region, bytes, layout),
+    };
+    let shape = to_usize(&region.shape);
+    let start = out.len();
+    out.resize(start + shape.iter().product::<usize>() * item, 0);
+    let to = Strided { offset: 0, strides: &c_strides(&shape, item) };
+    copy_strided(item, &shape, bytes, layout, &mut out[start..], to)
+        .map_err(|error| Error::new(ErrorKind::Corrupt, "could not assemble a sample").with_source(error))
 }
 
 /// Encodes pieces of an array as they will lie in its new chunks.

@@ -39,7 +39,6 @@ impl Run<'_> {
 
     fn fetch(&self, unit: &Unit) -> Result<Fetched> {
         let copy = &self.copies[unit.array];
-        let started = Instant::now();
         let positions: Vec<Option<u64>> = match &unit.cover {
             // elements without fixed size are read by the worker
             Cover::Box(_) if !copy.is_boxed(unit) => Vec::new(),
@@ -49,11 +48,7 @@ impl Run<'_> {
         if let (Some(gather), Cover::Box(_)) =
             (copy.reader.as_ref().and_then(SourceReader::gather), &unit.cover)
         {
-            let fetched = gather.fetch(&positions, copy.array, copy.object_limit);
-            self.meter.read_time.add_time(started.elapsed());
-            let fetched = fetched?;
-            self.meter.bytes_read.add(fetched.iter().flatten().map(|bytes| bytes.len() as u64).sum());
-            return Ok(fetched);
+            return gather.fetch(&positions, copy.array, copy.object_limit, self.meter);
         }
         let mut key = String::new();
         let keys: Vec<String> = positions
@@ -64,6 +59,7 @@ impl Run<'_> {
                 key.clone()
             })
             .collect();
+        let started = Instant::now();
         let mut fetched = copy.source.get_many(&keys, copy.object_limit).into_iter();
         let fetched: Result<Fetched> = positions
             .iter()

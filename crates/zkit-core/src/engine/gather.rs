@@ -1,7 +1,11 @@
 //! Arrays that are put together of parts of others, read like one array.
 
-use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
+use std::time::Instant;
+
+use bytes::Bytes;
 
 use super::fetch::Fetched;
 use crate::codec::VariableElements;
@@ -12,13 +16,14 @@ use crate::hierarchy::ArrayNode;
 use crate::kernels::copy::{Strided, c_strides, copy_strided};
 use crate::plan::{ABSENT, ArrayCopy, Gather, Pick};
 use crate::read::{
-    ArrayReader, BoxPiece, Boxes, ChunkSource, Piece, ReadContext, Visitor, fill_run, read_slab, to_usize,
+    ArrayReader, BoxPiece, Boxes, ChunkSource, Piece, ReadContext, ShardIndexes, Visitor, fill_run,
+    read_slab, to_usize,
 };
 use crate::store::Store;
 use crate::units::saturating_usize;
 
-/// Takes a part, the region that is read of it (`None` where no source has it), and where that goes.
-type BoxVisitor<'v> = dyn FnMut(usize, Option<&Region>, &Region) -> Result<()> + 'v;
+/// Shards whose inner chunks are fetched at once, for one unit.
+const SHARDS_IN_FLIGHT: usize = 8;
 
 /// What a copy reads: an array of a store, or one that is gathered.
 pub(super) enum SourceReader<'a> {
@@ -111,7 +116,23 @@ pub(super) struct GatherReader<'a> {
     /// Of each part, prepared when it is read first: most threads need a few of many.
     readers: Vec<OnceLock<ArrayReader<'a>>>,
     chunk_limit: u64,
+    /// Of the shards of remote stores, for the units that read other parts of them.
+    indexes: ShardIndexes,
 }
+
+/// An object that is to be fetched.
+struct WantedObject {
+    /// Whom for.
+    cells: Vec<usize>,
+    /// The part whose array it belongs to, and its chunk there.
+    number: usize,
+    source_chunk: Vec<u64>,
+    /// The inner chunks that are wanted; `None` for all of the object.
+    inner: Option<BTreeSet<usize>>,
+}
+
+/// Takes boxes: the number of the part, its region (`None` where no source has it), and the place of the box.
+type BoxVisit<'v> = dyn FnMut(usize, Option<&Region>, &Region) -> Result<()> + 'v;
 
 /// Positions along one axis that are a range along each dimension of a part.
 #[derive(Debug, Clone, Copy)]
@@ -136,7 +157,7 @@ impl<'a> GatherReader<'a> {
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         let readers = gather.parts.iter().map(|_| OnceLock::new()).collect();
-        Ok(Self { node, gather, stores, readers, chunk_limit })
+        Ok(Self { node, gather, stores, readers, chunk_limit, indexes: ShardIndexes::default() })
     }
 
     fn reader(&self, part: usize) -> Result<&ArrayReader<'a>> {
@@ -148,38 +169,110 @@ impl<'a> GatherReader<'a> {
         Ok(self.readers[part].get_or_init(|| reader))
     }
 
-    /// Fetches the objects that hold chunks of the gathering order, each once, store by store; `None` for what is absent.
+    /// Fetches the objects that hold chunks of the gathering order, each once, store by store; `None` for what is absent. Of
+    /// shards only the inner chunks that are picked, where that costs less.
     pub(super) fn fetch(
         &self,
         positions: &[Option<u64>],
         array: &ArrayCopy,
         object_limit: u64,
+        meter: &Meter,
     ) -> Result<Fetched> {
-        let mut wanted: BTreeMap<usize, BTreeMap<String, Vec<usize>>> = BTreeMap::new();
-        for (cell, position) in positions.iter().enumerate() {
-            let chunk_index = position.map(|position| array.source.metadata.grid.index_at(position));
-            let object = chunk_index.and_then(|index| {
-                let part = &self.gather.parts[self.gather.part_of(&index)];
-                let mut key = String::new();
-                part.array.chunk_key(&self.gather.source_chunk(&index)?, &mut key);
-                Some((part.store, key))
-            });
-            if let Some((store, key)) = object {
-                wanted.entry(store).or_default().entry(key).or_default().push(cell);
-            }
-        }
+        let wanted = self.objects(positions, array)?;
         let mut fetched = vec![None; positions.len()];
-        for (store, keys) in wanted {
-            let names: Vec<String> = keys.keys().cloned().collect();
-            let objects = self.stores[store].get_many(&names, object_limit);
-            for (object, cells) in objects.into_iter().zip(keys.values()) {
-                let object = object?;
-                for &cell in cells {
-                    fetched[cell].clone_from(&object);
-                }
+        let mut place = |cells: &[usize], object: &Option<Bytes>| {
+            cells.iter().for_each(|&cell| fetched[cell].clone_from(object));
+        };
+        for (store, objects) in wanted {
+            let (in_part, whole): (Vec<_>, Vec<_>) =
+                objects.into_iter().partition(|(_, object)| object.inner.is_some());
+            let names: Vec<String> = whole.iter().map(|(key, _)| key.clone()).collect();
+            let started = Instant::now();
+            let bodies = self.stores[store].get_many(&names, object_limit);
+            meter.read_time.add_time(started.elapsed());
+            for ((_, object), body) in whole.iter().zip(bodies) {
+                let body = body?;
+                meter.bytes_read.add(body.as_ref().map_or(0, |bytes| bytes.len() as u64));
+                place(&object.cells, &body);
+            }
+            let bodies = self.fetch_shards(&in_part, meter);
+            for ((_, object), body) in in_part.iter().zip(bodies) {
+                place(&object.cells, &body?);
             }
         }
         Ok(fetched)
+    }
+
+    /// Returns the objects that hold chunks of the gathering order, by store and key.
+    fn objects(
+        &self,
+        positions: &[Option<u64>],
+        array: &ArrayCopy,
+    ) -> Result<BTreeMap<usize, BTreeMap<String, WantedObject>>> {
+        let grid = &array.source.metadata.grid;
+        let mut wanted: BTreeMap<usize, BTreeMap<String, WantedObject>> = BTreeMap::new();
+        for (cell, position) in positions.iter().enumerate() {
+            let Some(chunk_index) = position.map(|position| grid.index_at(position)) else { continue };
+            let Some(source_chunk) = self.gather.source_chunk(&chunk_index) else { continue };
+            let number = self.gather.part_of(&chunk_index);
+            let part = &self.gather.parts[number];
+            let mut key = String::new();
+            part.array.chunk_key(&source_chunk, &mut key);
+            let inner = match part.array.metadata.sharding() {
+                Some(_) => {
+                    let (boxes, _) = self.boxes(number, &source_chunk, &grid.chunk_region(&chunk_index));
+                    self.reader(number)?.inner_chunks_of(&source_chunk, &boxes)?
+                }
+                None => None,
+            };
+            match wanted.entry(part.store).or_default().entry(key) {
+                Entry::Vacant(entry) => {
+                    entry.insert(WantedObject { cells: vec![cell], number, source_chunk, inner });
+                }
+                Entry::Occupied(mut entry) => {
+                    let object = entry.get_mut();
+                    object.cells.push(cell);
+                    object.inner = object.inner.take().zip(inner).map(|(one, other)| &one | &other);
+                }
+            }
+        }
+        Ok(wanted)
+    }
+
+    /// Fetches the picked inner chunks of shards, several shards at once.
+    fn fetch_shards(&self, shards: &[(String, WantedObject)], meter: &Meter) -> Vec<Result<Option<Bytes>>> {
+        let fetch = |(_, shard): &(String, WantedObject)| {
+            let inner = shard.inner.as_ref().expect("only shards that are read in part are passed");
+            self.reader(shard.number)?
+                .fetch_picked(&shard.source_chunk, inner, &self.indexes, meter)
+                .map_err(|error| error.context(self.place_of(shard.number)))
+        };
+        let mut fetched = Vec::with_capacity(shards.len());
+        for together in shards.chunks(SHARDS_IN_FLIGHT) {
+            std::thread::scope(|scope| {
+                let threads: Vec<_> = together.iter().map(|shard| scope.spawn(|| fetch(shard))).collect();
+                let joined = threads
+                    .into_iter()
+                    .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+                fetched.extend(joined);
+            });
+        }
+        fetched
+    }
+
+    /// Returns the boxes of a source chunk that a region of the gathering order is, and for each its first position on every
+    /// axis.
+    fn boxes(&self, number: usize, source_chunk: &[u64], region: &Region) -> (Boxes, Vec<u64>) {
+        let part = &self.gather.parts[number];
+        let origin = part.array.metadata.grid.chunk_region(source_chunk).start;
+        let stretches: Vec<Vec<Stretch>> = (0..region.shape.len())
+            .map(|axis| {
+                let positions = (region.start[axis]..region.start[axis] + region.shape[axis])
+                    .map(|position| (position, self.gather.axes[axis].local(position)));
+                stretches(&part.picks, axis, positions)
+            })
+            .collect();
+        boxes(&part.picks, &origin, &stretches)
     }
 
     /// Decodes a part of one chunk of the gathering order and calls `visit` with its pieces; together they are the part.
@@ -197,15 +290,7 @@ impl<'a> GatherReader<'a> {
             return visit(Piece::Fill { region, element: self.gather.absent_element(reader.fill()?) });
         };
         let part = &self.gather.parts[number];
-        let origin = part.array.metadata.grid.chunk_region(&source_chunk).start;
-        let stretches: Vec<Vec<Stretch>> = (0..region.shape.len())
-            .map(|axis| {
-                let positions = (region.start[axis]..region.start[axis] + region.shape[axis])
-                    .map(|position| (position, self.gather.axes[axis].local(position)));
-                stretches(&part.picks, axis, positions)
-            })
-            .collect();
-        let (boxes, places) = boxes(&part.picks, &origin, &stretches);
+        let (boxes, places) = self.boxes(number, &source_chunk, region);
         let axes = region.shape.len();
         let dimension_of: Vec<Option<usize>> =
             (0..axes).map(|axis| only_dimension(&part.picks, axis)).collect();
@@ -327,7 +412,7 @@ impl<'a> GatherReader<'a> {
 
     /// Calls `visit` for boxes that together are a region of the result: with the part, its region (`None` where no source
     /// has it), and the box by its place in `region`.
-    fn each_box(&self, region: &Region, visit: &mut BoxVisitor<'_>) -> Result<()> {
+    fn each_box(&self, region: &Region, visit: &mut BoxVisit<'_>) -> Result<()> {
         if region.is_empty() {
             return Ok(());
         }

@@ -30,7 +30,7 @@ pub use chunks::absent_bytes;
 pub use compare::{Difference, Pair, compare};
 pub use copy::{CorruptChunk, Endpoint, OnCorrupt, RunOptions, run_copy};
 pub use digest::{Sha256Digest, digest, split_unwritten};
-pub use estimate::{Estimate, estimate_copy};
+pub use estimate::{Estimate, Sources, estimate_copy};
 pub use journal::{
     Checked, Contents, Header, Identity, Journal, JournalArray, ObjectContents, ObjectDigest, ObjectJournal,
     Opened, Publishing, Record, check_objects, check_present,

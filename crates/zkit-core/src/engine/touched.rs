@@ -20,6 +20,8 @@ pub struct TouchedPart {
     pub stored: u64,
     /// Their bytes.
     pub bytes: u64,
+    /// Changes when an object is added, removed or rewritten: a hash of their keys, sizes and stamps.
+    pub fingerprint: u128,
 }
 
 /// What one gathered array reads.
@@ -27,14 +29,17 @@ pub struct TouchedPart {
 pub struct Touched {
     /// Part by part.
     pub parts: Vec<TouchedPart>,
-    /// Changes when an object is added, removed or rewritten: a hash of their keys, sizes and stamps.
-    pub fingerprint: u128,
 }
 
 impl Touched {
     /// Returns the bytes that are stored of all parts.
     pub fn bytes(&self) -> u64 {
         self.parts.iter().map(|part| part.bytes).fold(0, u64::saturating_add)
+    }
+
+    /// Returns what changes when an object of any part is added, removed or rewritten.
+    pub fn fingerprint(&self) -> u128 {
+        self.parts.iter().map(|part| part.fingerprint).fold(0, u128::wrapping_add)
     }
 }
 
@@ -80,7 +85,7 @@ fn look(gather: &Gather, counts: &[u64], stores: &[&Store]) -> Result<Touched> {
                 of_part.bytes = of_part.bytes.saturating_add(found.size);
                 let words = [number as u64, found.size, found.stamp].map(u64::to_le_bytes).concat();
                 let one = xxhash_rust::xxh3::xxh3_128(&[key.as_bytes(), &words].concat());
-                touched.fingerprint = touched.fingerprint.wrapping_add(one);
+                of_part.fingerprint = of_part.fingerprint.wrapping_add(one);
             }
         }
         touched.parts.push(of_part);

@@ -173,6 +173,13 @@ impl Gather {
         self.absent.as_deref().unwrap_or(fill)
     }
 
+    /// Returns a digest of where each element comes from, and of the metadata of the arrays that hold them.
+    pub fn digest(&self) -> u128 {
+        let mut hash = Xxh3Default::new();
+        self.add_to(&mut hash);
+        hash.digest128()
+    }
+
     /// Adds what tells it from other mappings to a hash.
     pub(super) fn add_to(&self, hash: &mut Xxh3Default) {
         hash.update(format!("{:?} {:?} {:?}", self.joined, self.absent, self.axes).as_bytes());

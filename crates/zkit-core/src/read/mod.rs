@@ -2,6 +2,7 @@
 
 mod line;
 mod part;
+mod picked_shards;
 mod picks;
 mod reader;
 mod shard_index;
@@ -10,6 +11,7 @@ mod variable;
 mod visit;
 
 pub use line::{Line, LineElements};
+pub(crate) use picked_shards::ShardIndexes;
 pub use picks::{BoxPiece, BoxVisitor, Boxes};
 pub use reader::{ArrayReader, ChunkSource, ReadContext, with_scratch};
 pub(crate) use reader::{

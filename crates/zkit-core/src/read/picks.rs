@@ -156,7 +156,7 @@ impl Picked<'_> {
                     self.chain.decode_range(codec, stored, range, to).map_err(codec_error)?;
                 }
             }
-            (None, Some(PartialDecode::Zstd)) => {
+            (None, Some(PartialDecode::Zstd)) if !self.chain.has_checksum(stored) => {
                 let range = 0..last.unwrap_or(0).min(decoded_bytes);
                 self.meter.bytes_decoded.add(range.len() as u64);
                 let to = &mut decoded[range.clone()];
@@ -179,7 +179,8 @@ impl Picked<'_> {
     fn is_in_blocks(&self, decoded_bytes: usize) -> bool {
         let blocks =
             matches!(self.chain.partial_decode(), Some(PartialDecode::Blosc | PartialDecode::Stored));
-        blocks && decoded_bytes >= PICK_CHUNK_BYTES
+        // what a part of the chunk gives is not known to be right before its checksum is
+        blocks && decoded_bytes >= PICK_CHUNK_BYTES && !self.chain.has_checksum(&[])
     }
 
     /// Reads what says where the blocks of a local chunk lie; returns whether the chunk exists.
@@ -277,7 +278,7 @@ impl Picked<'_> {
         self.reader.node().chunk_key(self.chunk_index, &mut key);
         let inner_shape = shard.inner().shape();
         let strides = c_strides(inner_shape, self.item());
-        let wanted = self.inner_chunks(shard);
+        let wanted = inner_chunks(shard, self.boxes);
         let (index, bytes) = match self.source {
             ChunkSource::Local => {
                 let length = shard.index_bytes() as u64;
@@ -341,28 +342,28 @@ impl Picked<'_> {
         }
         Ok(true)
     }
+}
 
-    /// Returns the inner chunks that boxes touch, with the number of the box, sorted.
-    fn inner_chunks(&self, shard: &ShardCodec) -> Vec<(usize, usize)> {
-        let (inner_shape, counts) = (shard.inner().shape(), shard.counts());
-        let mut wanted = Vec::new();
-        for (number, (start, shape)) in self.boxes.iter().enumerate() {
-            let along = start.iter().zip(shape).zip(inner_shape);
-            let ranges: Vec<Range<u64>> = along
-                .map(|((&start, &length), &inner)| {
-                    (start / inner) as u64..(start + length).div_ceil(inner) as u64
-                })
-                .collect();
-            // visiting cannot fail
-            let _ = crate::grid::for_each_index::<()>(&ranges, |inner| {
-                let flat = inner.iter().zip(counts).fold(0, |flat, (&at, &count)| flat * count + at);
-                wanted.push((saturating_usize(flat), number));
-                Ok(())
-            });
-        }
-        wanted.sort_unstable();
-        wanted
+/// Returns the inner chunks that boxes touch, with the number of the box, sorted.
+pub(super) fn inner_chunks(shard: &ShardCodec, boxes: &Boxes) -> Vec<(usize, usize)> {
+    let (inner_shape, counts) = (shard.inner().shape(), shard.counts());
+    let mut wanted = Vec::new();
+    for (number, (start, shape)) in boxes.iter().enumerate() {
+        let along = start.iter().zip(shape).zip(inner_shape);
+        let ranges: Vec<Range<u64>> = along
+            .map(|((&start, &length), &inner)| {
+                (start / inner) as u64..(start + length).div_ceil(inner) as u64
+            })
+            .collect();
+        // visiting cannot fail
+        let _ = crate::grid::for_each_index::<()>(&ranges, |inner| {
+            let flat = inner.iter().zip(counts).fold(0, |flat, (&at, &count)| flat * count + at);
+            wanted.push((saturating_usize(flat), number));
+            Ok(())
+        });
     }
+    wanted.sort_unstable();
+    wanted
 }
 
 /// Returns where the first element of a box lies, in bytes.

@@ -6,6 +6,8 @@ use std::time::Instant;
 use bytes::Bytes;
 use rayon::prelude::*;
 
+use super::picked_shards::ShardIndexes;
+use super::picks::Boxes;
 use crate::cancel::Cancel;
 use crate::codec::{Chain, CodecError, Scratch};
 use crate::error::{Context as _, Error, ErrorKind, Result};
@@ -237,6 +239,34 @@ impl<'a> ArrayReader<'a> {
         Ok(Some(fetched))
     }
 
+    /// Fetches what parts of chunks take from a remote store: of shards the inner chunks that they touch, where that costs
+    /// less.
+    fn fetch_parts(
+        &self,
+        chunks: &[Vec<u64>],
+        parts: &[Region],
+        meter: &Meter,
+    ) -> Result<Option<Vec<Option<Bytes>>>> {
+        if !self.store.is_remote() || self.node.metadata.sharding().is_none() {
+            return self.fetch(chunks, meter);
+        }
+        let indexes = ShardIndexes::default();
+        let fetch = |(chunk_index, part): (&Vec<u64>, &Region)| {
+            let origin = self.node.metadata.grid.chunk_region(chunk_index).start;
+            let mut boxes = Boxes::new(origin.len());
+            let start = part.start.iter().zip(&origin).map(|(&at, &origin)| saturating_usize(at - origin));
+            boxes.push(start, to_usize(&part.shape));
+            match self.inner_chunks_of(chunk_index, &boxes)? {
+                Some(wanted) => self.fetch_picked(chunk_index, &wanted, &indexes, meter),
+                None => Ok(self
+                    .fetch(std::slice::from_ref(chunk_index), meter)?
+                    .and_then(|mut all| all.pop())
+                    .flatten()),
+            }
+        };
+        chunks.iter().zip(parts).map(fetch).collect::<Result<_>>().map(Some)
+    }
+
     /// Reads a region of elements of fixed size into `out`, canonical and in C order.
     ///
     /// Every chunk that the region touches is fetched and decoded once; memory: those chunks and `out`.
@@ -307,7 +337,7 @@ impl<'a> ArrayReader<'a> {
         runs: Vec<&mut [u8]>,
         context: ReadContext<'_>,
     ) -> Result<()> {
-        let fetched = self.fetch(chunks, context.meter)?;
+        let fetched = self.fetch_parts(chunks, parts, context.meter)?;
         let source = |position: usize| match &fetched {
             Some(fetched) => ChunkSource::Fetched(fetched[position].as_ref()),
             None => ChunkSource::Local,

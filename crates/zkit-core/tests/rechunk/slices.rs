@@ -91,7 +91,8 @@ impl Slice {
         kept.dedup();
         let kept = random.shuffled(kept);
         let axis = |d: usize| {
-            axis_of[d].map(|at| kept.iter().position(|&kept| kept == at as u64).expect("it is kept"))
+            axis_of[d]
+                .map(|at| kept.iter().position(|&kept| kept == at as u64).expect("axes of parts are kept"))
         };
         let mut cases: Vec<Case> =
             (0..parts).map(|part| Case { element: ELEMENTS[part], ..case.clone() }).collect();
@@ -131,7 +132,7 @@ impl Slice {
             .iter()
             .enumerate()
             .map(|(part, case)| {
-                std::fs::create_dir(folder.join(part.to_string())).expect("the folder is ours");
+                std::fs::create_dir(folder.join(part.to_string())).expect("a new folder");
                 case.write_source(&folder.join(part.to_string()))
             })
             .collect();
@@ -215,7 +216,7 @@ fn picked(wanted: &WantedGather, cases: &[Case], elements: &[Vec<u8>], item: usi
                     let mut found = joined.positions.iter().enumerate().filter_map(|(part, positions)| {
                         Some((part, positions.iter().position(|&place| place == index[joined.axis])?))
                     });
-                    found.next().expect("every place is filled")
+                    found.next().expect("a value for each element")
                 }
             };
             let axis = wanted.joined.as_ref().map(|joined| joined.axis);
