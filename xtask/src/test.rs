@@ -7,8 +7,16 @@ use anyhow::Result;
 use crate::process::{self, Background, cargo, root, step, tested_zkit};
 use crate::venv;
 
-/// Checks that wait for a slow server most of the time: the others are run beside them.
-const MOSTLY_WAITS: &str = "test_buckets.py";
+/// Checks that are run beside the others: those of buckets wait for a slow server most of the time.
+const BESIDE: [&str; 7] = [
+    "test_buckets.py",
+    "test_slice.py",
+    "test_slice_cache.py",
+    "test_slice_founding.py",
+    "test_slice_remote.py",
+    "test_scratch.py",
+    "test_shards.py",
+];
 
 /// Runs every check; `arguments` go to pytest, to pick some of its tests.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
@@ -43,8 +51,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         if !arguments.is_empty() {
             return process::run(&mut pytest(arguments));
         }
-        let aside = Background::start(pytest(&[MOSTLY_WAITS.to_owned()]))?;
-        let others = process::run(&mut pytest(&[format!("--ignore={MOSTLY_WAITS}")]));
+        let aside = Background::start(pytest(&BESIDE.map(str::to_owned)))?;
+        let others = process::run(&mut pytest(&BESIDE.map(|file| format!("--ignore={file}"))));
         aside.finish().and(others)
     })
 }
