@@ -1,6 +1,7 @@
 //! The stores that a slice is taken from: found, opened side by side, and what of each is taken.
 
 use std::collections::{HashMap, HashSet};
+use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -14,7 +15,8 @@ use zkit_core::store::{Store, StoreOptions};
 
 use crate::axes::Axes;
 
-/// Threads that open stores.
+/// Threads that open stores, at most; of local ones, whose metadata is parsed and not waited for, no more than there are
+/// cores: each holds the metadata of a whole store.
 const OPEN_JOBS: usize = 16;
 
 /// One store, open.
@@ -73,7 +75,10 @@ pub(crate) fn open(
         }
     }
     let known = Known::default();
-    let opened = side_by_side(&urls, |(set, url)| open_one(*set, url, filter, (options, &known)));
+    let local = urls.iter().all(|(_, url)| url.local_path().is_some());
+    let cores = std::thread::available_parallelism().map_or(OPEN_JOBS, NonZero::get);
+    let jobs = if local { OPEN_JOBS.min(cores) } else { OPEN_JOBS };
+    let opened = on_threads(jobs, &urls, |(set, url)| open_one(*set, url, filter, (options, &known)));
     let sources = opened.into_iter().collect::<Result<Vec<Source>>>()?;
     if sources.iter().all(|source| source.taken.is_empty()) {
         let some = sources.iter().any(|source| !source.arrays.is_empty());
@@ -87,9 +92,13 @@ pub(crate) fn open(
 
 /// Does work on many items, several at once; results are in their order.
 pub(crate) fn side_by_side<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    on_threads(OPEN_JOBS, items, work)
+}
+
+fn on_threads<T: Sync, R: Send>(jobs: usize, items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(items.len())));
     std::thread::scope(|scope| {
-        for _ in 0..items.len().min(OPEN_JOBS) {
+        for _ in 0..items.len().min(jobs) {
             scope.spawn(|| {
                 while let Some((at, item)) = {
                     let at = next.fetch_add(1, Ordering::Relaxed);

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use serde::Serialize;
 
-use super::gather::{Axes, Gather, WantedGather, WantedSlice};
+use super::gather::Gather;
 use super::layout::check_frames;
 use super::memory;
 use super::rechunk::{Geometry, Rechunk, SourceKind};
@@ -20,7 +20,7 @@ use crate::metadata::{
 /// Decoded bytes that a unit of chunks should have: enough to hide its overhead, little enough to balance threads.
 const UNIT_BYTES: u64 = 8 << 20;
 /// More objects than this are refused: their units alone would take gigabytes of memory.
-const MOST_OBJECTS: u64 = 1 << 32;
+pub(super) const MOST_OBJECTS: u64 = 1 << 32;
 /// Elements without fixed size are taken to decode to so many times their stored bytes.
 const VARIABLE_EXPANSION: u64 = 8;
 
@@ -207,25 +207,8 @@ pub fn plan_copy(wanted: Vec<WantedStore>, wish: &Wish) -> Result<CopyPlan> {
     finish(arrays, stores, wish)
 }
 
-/// Plans slices: stores whose arrays are put together of picked elements of others.
-///
-/// Errors: `Unsupported` if an array cannot be put together, or the target format cannot say it; `OverBudget` if not even
-/// one unit fits the memory, with the least that would do.
-pub fn plan_slice(wanted: Vec<WantedSlice>, wish: &Wish) -> Result<CopyPlan> {
-    let (mut stores, mut arrays) = (Vec::with_capacity(wanted.len()), Vec::new());
-    let mut axes = Axes::default();
-    for (store, wanted) in wanted.into_iter().enumerate() {
-        for array in &wanted.arrays {
-            arrays.push(plan_gather(store, array, wish.source, &mut axes)?);
-        }
-        let groups = wanted.groups.into_iter().map(|group| converted_group(group, Some(wanted.format)));
-        stores.push(StoreCopy { groups: groups.collect(), format: wanted.format });
-    }
-    finish(arrays, stores, wish)
-}
-
 /// Shares the memory, and cuts arrays into units.
-fn finish(mut arrays: Vec<ArrayCopy>, stores: Vec<StoreCopy>, wish: &Wish) -> Result<CopyPlan> {
+pub(super) fn finish(mut arrays: Vec<ArrayCopy>, stores: Vec<StoreCopy>, wish: &Wish) -> Result<CopyPlan> {
     let work = Wish { memory_bytes: wish.memory_bytes.saturating_sub(wish.upload_bytes), ..*wish };
     let memory = memory::share(&mut arrays, &work)?;
     let memory_bytes = memory.peak_bytes.saturating_add(wish.upload_bytes);
@@ -242,54 +225,6 @@ fn finish(mut arrays: Vec<ArrayCopy>, stores: Vec<StoreCopy>, wish: &Wish) -> Re
     });
     let units: Vec<Unit> = by_array.into_iter().flatten().collect();
     Ok(CopyPlan { arrays, stores, units, totals, jobs: memory.jobs, memory })
-}
-
-fn plan_gather(store: usize, wanted: &WantedGather, kind: SourceKind, axes: &mut Axes) -> Result<ArrayCopy> {
-    let refusal = |message: String| {
-        let message = format!("could not plan a slice of `{}`: {message}", wanted.path);
-        Error::new(ErrorKind::Unsupported, message)
-    };
-    let gather = Gather::new(wanted, kind, axes).map_err(refusal)?;
-    let grid = gather.grid().map_err(refusal)?;
-    let first = &gather.parts[0].array.metadata;
-    let metadata = first
-        .gathered(&wanted.path, grid, &wanted.dimension_names, wanted.attributes.clone())
-        .map_err(refusal)?;
-    let conversion = convert(&wanted.path, &metadata, &wanted.target).map_err(refusal)?;
-    let compiled = |metadata: &ArrayMetadata| {
-        Chain::compile(metadata, &metadata.grid.largest_chunk_shape())
-            .map_err(|error| refusal(error.to_string()))
-    };
-    for part in &gather.parts {
-        compiled(&part.array.metadata)?.can_decode_to(0).map_err(refusal)?;
-    }
-    compiled(&conversion.metadata)?.can_encode_from(0).map_err(refusal)?;
-    check_frames(&wanted.path, &conversion.metadata)?;
-    let chunks = metadata.grid.total().filter(|&chunks| chunks < MOST_OBJECTS);
-    let chunks = chunks.ok_or_else(|| refusal("it has too many chunks".to_owned()))?;
-    let mut stored = ChunkSet::default();
-    (0..chunks).for_each(|position| {
-        stored.insert(position);
-    });
-    let largest_bytes = match gather.largest_chunk_bytes() {
-        Some((bytes, _)) => bytes.saturating_add(bytes / 64).saturating_add(64 << 10),
-        None => wanted.stored_bytes,
-    };
-    Ok(ArrayCopy {
-        store,
-        source: ArrayNode { path: wanted.path.clone(), metadata },
-        target: ArrayNode { path: wanted.path.clone(), metadata: conversion.metadata },
-        strategy: Strategy::Rechunk,
-        rechunk: None,
-        spill: None,
-        gather: Some(Box::new(gather)),
-        why: String::new(),
-        note: conversion.note,
-        absent: conversion.absent,
-        stored,
-        stored_bytes: wanted.stored_bytes,
-        largest_bytes,
-    })
 }
 
 fn plan_array(store: usize, wanted: Wanted) -> Result<ArrayCopy> {
@@ -388,7 +323,7 @@ fn strategy(
     Ok((Strategy::Recode, why, conversion))
 }
 
-fn converted_group(group: GroupNode, format: Option<ZarrFormat>) -> GroupNode {
+pub(super) fn converted_group(group: GroupNode, format: Option<ZarrFormat>) -> GroupNode {
     let format = format.unwrap_or(group.format);
     if format == group.format {
         return group;

@@ -8,12 +8,13 @@ mod gather;
 mod layout;
 mod memory;
 mod rechunk;
+mod slice;
 mod spill;
 
 pub use access::{Access, Dimensions, ReadCost, chunks_for, grown, read_cost, shrunk};
 pub use copy::{
     ArrayCopy, CopyPlan, Cover, StoreCopy, Stored, Strategy, Totals, Unit, Wanted, WantedStore, Wish,
-    plan_copy, plan_slice,
+    plan_copy,
 };
 pub use gather::{ABSENT, AxisOrder, Gather, Joined, Part, Pick, WantedGather, WantedSlice};
 pub use layout::{
@@ -21,4 +22,5 @@ pub use layout::{
 };
 pub use memory::Shares;
 pub use rechunk::{Rechunk, SourceKind};
+pub use slice::plan_slice;
 pub use spill::{Spill, Stage};
