@@ -8,15 +8,7 @@ use crate::process::{self, Background, cargo, root, step, tested_zkit};
 use crate::venv;
 
 /// Checks that are run beside the others: those of buckets wait for a slow server most of the time.
-const BESIDE: [&str; 7] = [
-    "test_buckets.py",
-    "test_slice.py",
-    "test_slice_cache.py",
-    "test_slice_founding.py",
-    "test_slice_remote.py",
-    "test_scratch.py",
-    "test_shards.py",
-];
+const BESIDE: [&str; 3] = ["test_buckets.py", "test_slice_cache.py", "test_scratch.py"];
 
 /// Runs every check; `arguments` go to pytest, to pick some of its tests.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
