@@ -110,6 +110,9 @@ fn sample_gathered(array: &ArrayCopy, gather: &Gather, random: &mut Random) -> V
             if let Some(places) = axis.places() {
                 // what lies together in the source is spread over the copy
                 (region.start[d], region.shape[d]) = (places[saturating_usize(region.start[d])], 1);
+            } else if gather.is_pointwise(d) {
+                // each point is read, and its chunk decoded, alone
+                (region.start[d], region.shape[d]) = (region.start[d] + random.below(region.shape[d]), 1);
             }
         }
         smaller(Window { region, chunk: None }, array, WINDOW_BYTES.0, random)

@@ -198,6 +198,11 @@ impl Gather {
         self.axes.iter().map(|axis| axis.places().map(as_usize)).collect()
     }
 
+    /// Returns whether several dimensions are taken pointwise along an axis.
+    pub fn is_pointwise(&self, axis: usize) -> bool {
+        self.parts.iter().any(|part| picks_along(part, axis).count() > 1)
+    }
+
     /// Returns the axes that are reordered.
     pub(super) fn reordered(&self) -> Vec<bool> {
         self.axes.iter().map(|axis| axis.places.is_some()).collect()
