@@ -76,7 +76,7 @@ pub(super) fn share(arrays: &mut [ArrayCopy], wish: &Wish) -> Result<Shares> {
                 if spill.rounds > 1 { format!(" in {} rounds", spill.rounds) } else { String::new() },
                 rechunk.decodes
             );
-            array.rechunk = Some(Rechunk { decodes: spill.scatter.decodes + 1.0, ..spill.gather.clone() });
+            array.rechunk = Some(Rechunk { decodes: spill.decodes, ..spill.gather.clone() });
             array.spill = Some(Box::new(spill));
             continue;
         }

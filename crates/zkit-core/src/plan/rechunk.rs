@@ -208,7 +208,7 @@ impl Geometry {
     }
 
     /// Returns the decoded bytes of all source chunks, what reaches over the array's edges included.
-    fn decoded_once(&self) -> f64 {
+    pub(super) fn decoded_once(&self) -> f64 {
         if let Some(bytes) = self.decoded_bytes {
             return self.source.counts().iter().map(|&count| float(count)).product::<f64>() * float(bytes);
         }

@@ -37,6 +37,9 @@ pub struct Spill {
     pub rounds: u64,
     /// Scratch space of a round, about.
     pub scratch_bytes: u64,
+    /// How often the source is decoded in both stages together: pieces count as much as they decode to, what reaches over
+    /// edges included.
+    pub decodes: f64,
     /// What both stages cost, in decoded bytes.
     pub(super) work: f64,
 }
@@ -69,7 +72,8 @@ pub(super) fn plan(
         return None;
     }
     let whole = pieces(metadata, &piece, &shard)?;
-    let gather = Geometry::new(&whole, target, 0.5, SourceKind::Local)?.plan(budget)?;
+    let of_pieces = Geometry::new(&whole, target, 0.5, SourceKind::Local)?;
+    let gather = of_pieces.plan(budget)?;
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     let (stored, limit) = (array.stored_bytes as f64 * SCRATCH_MARGIN, scratch_bytes as f64);
     let needed = stored.min(geometry.array_bytes());
@@ -100,6 +104,8 @@ pub(super) fn plan(
     };
     let scatter =
         Geometry::new(metadata, &pieces, geometry.stored_ratio(), kind)?.plan_with(budget, fixed)?;
+    let pieces_share = of_pieces.decoded_once() / geometry.decoded_once().max(1.0);
+    let decodes = scatter.decodes + gather.decodes * pieces_share;
     let work = scatter.work + gather.work + geometry.array_bytes() * ENCODE_WORK;
     #[expect(
         clippy::cast_precision_loss,
@@ -109,7 +115,7 @@ pub(super) fn plan(
     )]
     let scratch_bytes = (needed / rounds as f64) as u64;
     let pieces = ArrayNode { path: "/".to_owned(), metadata: pieces };
-    Some(Spill { pieces, scatter, gather, round: (d, round), rounds, scratch_bytes, work })
+    Some(Spill { pieces, scatter, gather, round: (d, round), rounds, scratch_bytes, decodes, work })
 }
 
 /// Returns the shape of pieces, what boxes of whole source chunks and boxes of whole destination chunks, each within the

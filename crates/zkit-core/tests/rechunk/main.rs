@@ -21,12 +21,10 @@ proptest! {
         let source = case.write_source(folder.path());
         let copied = case.copy(folder.path());
         prop_assert_eq!(&case.read_copy(folder.path()), &source);
-        // no chunk is decoded more often than the plan says, but for the blocks that parts begin and end in; how far into
-        // a zstd frame a part reaches the plan knows on average
-        let share = if case.codecs.contains("\"zstd\", \"configuration\": {\"level\"") { 2 } else { 4 };
-        let slack = copied.plan.totals.bytes_decoded / share + 4 * case.chunk_bytes();
+        // no chunk is decoded more often than the plan says, but for the blocks that parts begin and end in
+        let slack = copied.plan.totals.bytes_decoded / 4 + 4 * case.chunk_bytes();
         prop_assert!(copied.bytes_decoded <= copied.plan.totals.bytes_decoded + slack,
-            "{} decoded, {} planned", copied.bytes_decoded, copied.plan.totals.bytes_decoded);
+            "{} decoded, {} planned: {}", copied.bytes_decoded, copied.plan.totals.bytes_decoded, copied.plan.arrays[0].why);
         prop_assert!(copied.plan.totals.memory_bytes <= copied.memory_bytes);
         copied.verify(Verify::Full, case.resources()).unwrap();
         copied.verify(Verify::Sample, case.resources()).unwrap();
