@@ -4,11 +4,14 @@ import json
 import os
 import pathlib
 import shutil
+import subprocess
 from dataclasses import dataclass
 
+import bucket
 import pytest
 
 import measure
+from faultproxy import FaultProxy
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FIXTURES = ROOT / "fixtures"
@@ -101,3 +104,47 @@ def listing(folder):
         for s in [p.lstat()]
         if not p.is_dir()
     }
+
+
+@pytest.fixture(scope="session")
+def strace():
+    found = shutil.which("strace")
+    if not found:
+        pytest.skip("strace is not installed")
+    probe = subprocess.run([found, "-f", "-qq", "-o", "/dev/null", "true"], capture_output=True)
+    if probe.returncode != 0:
+        pytest.skip(f"strace may not trace here: {probe.stderr.decode()}")
+    return found
+
+
+@pytest.fixture(scope="module")
+def server():
+    """The port of an S3 server with an empty bucket."""
+    with bucket.served() as port:
+        yield port
+
+
+@pytest.fixture(scope="module")
+def proxy(server):
+    """A proxy in front of the server, that fails as it is told to."""
+    with FaultProxy(server) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def objects(server):
+    """What the bucket holds, seen past the proxy."""
+    return bucket.Bucket(server)
+
+
+@pytest.fixture
+def s3(zkit, proxy):
+    """Runs zkit against the proxy, with credentials that must not be printed."""
+    proxy.reset()
+
+    def run(*args, **kwargs):
+        outcome = zkit(*args, **{**bucket.environment(proxy.port), **kwargs})
+        assert bucket.SECRET not in outcome.err + outcome.stdout.decode(errors="replace"), "a secret was printed"
+        return outcome
+
+    return run

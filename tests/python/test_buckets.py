@@ -13,43 +13,12 @@ import numpy as np
 import oracle
 import pytest
 from conftest import FIXTURES
-from faultproxy import FaultProxy
 
 SLOW = ("--codec", "zstd:1", "--chunks", "time=2,lat=32,lon=32", "--jobs", "1")
 FEW = ("--codec", "zstd:1", "--chunks", "time=8,lat=32,lon=96", "--jobs", "1")
 SOME = ("--codec", "zstd:1", "--chunks", "time=8,lat=32,lon=32", "--jobs", "1")
 LARGE = ("--codec", "none", "--chunks", "time=2", "--jobs", "1", "--verify", "none")
 ROOTS = ("zarr.json", ".zgroup", ".zmetadata", ".zarray")
-
-
-@pytest.fixture(scope="module")
-def server():
-    with bucket.served() as port:
-        yield port
-
-
-@pytest.fixture(scope="module")
-def proxy(server):
-    with FaultProxy(server) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def objects(server):
-    return bucket.Bucket(server)
-
-
-@pytest.fixture
-def s3(zkit, proxy):
-    """Runs zkit against the proxy, with credentials that must not be printed."""
-    proxy.reset()
-
-    def run(*args, **kwargs):
-        outcome = zkit(*args, **{**bucket.environment(proxy.port), **kwargs})
-        assert bucket.SECRET not in outcome.err + outcome.stdout.decode(errors="replace"), "a secret was printed"
-        return outcome
-
-    return run
 
 
 @pytest.fixture

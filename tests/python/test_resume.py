@@ -452,17 +452,6 @@ def test_the_copy_of_another_source_is_not_already_done(zkit, small, tmp_path):
 PUBLISHING = "flock,fsync,fdatasync,syncfs,rename,renameat,renameat2,unlink,unlinkat,rmdir"
 
 
-@pytest.fixture(scope="session")
-def strace():
-    found = shutil.which("strace")
-    if not found:
-        pytest.skip("strace is not installed")
-    probe = subprocess.run([found, "-f", "-qq", "-o", "/dev/null", "true"], capture_output=True)
-    if probe.returncode != 0:
-        pytest.skip(f"strace may not trace here: {probe.stderr.decode()}")
-    return found
-
-
 def traced(zkit, strace, log, *arguments, inject=None, faults=(), trace=PUBLISHING):
     """Runs zkit under strace, with a fault injected; returns (exit code, stderr)."""
     faults = ["-e", f"inject={inject}"] if inject else faults

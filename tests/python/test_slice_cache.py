@@ -508,17 +508,6 @@ def test_a_result_that_fails_its_audit_is_not_kept(world):
 # ---- runs that die, disks that fill up, two at once ---------------------------------------------------------------
 
 
-@pytest.fixture(scope="session")
-def strace():
-    found = shutil.which("strace")
-    if not found:
-        pytest.skip("strace is not installed")
-    probe = subprocess.run([found, "-f", "-qq", "-o", "/dev/null", "true"], capture_output=True)
-    if probe.returncode != 0:
-        pytest.skip(f"strace may not trace here: {probe.stderr.decode()}")
-    return found
-
-
 def traced(world, strace, *faults, trace=STEPS):
     """Runs a request under strace with faults; returns (exit code, stderr, the log)."""
     log = world.folder / "strace.log"

@@ -259,17 +259,6 @@ def test_a_part_of_a_chunk_is_not_believed_before_its_checksum_is(zkit, tmp_path
     refused(zkit, store, "--isel", "y=200", "--to", destination, words=["checked.zarr", "/a", "c/0/0"])
 
 
-@pytest.fixture(scope="session")
-def strace():
-    found = shutil.which("strace")
-    if not found:
-        pytest.skip("strace is not installed")
-    probe = subprocess.run([found, "-f", "-qq", "-o", "/dev/null", "true"], capture_output=True)
-    if probe.returncode != 0:
-        pytest.skip(f"strace may not trace here: {probe.stderr.decode()}")
-    return found
-
-
 def traced(zkit, strace, folder, path, fault, *arguments):
     """Runs zkit under strace, with a fault in calls on one path; returns (exit code, stderr)."""
     log = folder / "strace.log"
