@@ -100,7 +100,7 @@ def in_slabs_with_tensorstore(source, destination, codec, chunks):
     for file in sorted(pathlib.Path(source).glob("*/.zarray")):
         kvstore = {"driver": "file", "path": str(file.parent)}
         array = tensorstore.open({"driver": "zarr", "kvstore": kvstore}, context=context).result()
-        shape = list(array.shape)
+        shape, old = list(array.shape), array.chunk_layout.read_chunk.shape
         new = [min(a, b) for a, b in zip(chunks, shape, strict=True)] if len(shape) == len(chunks) else shape
         copy = tensorstore_copy(array, new, codec, f"{destination}/{file.parent.name}", context)
         # along the first dimension where chunks grow there, else in bands of a quarter of the second
