@@ -1,14 +1,12 @@
 //! `cargo xtask test`: all that must hold before a change is merged.
 
+use std::num::NonZeroUsize;
 use std::process::Command;
 
 use anyhow::Result;
 
-use crate::process::{self, Background, cargo, root, step, tested_zkit};
+use crate::process::{self, cargo, root, step, tested_zkit};
 use crate::venv;
-
-/// Checks that are run beside the others: those of buckets wait for a slow server most of the time.
-const BESIDE: [&str; 3] = ["test_buckets.py", "test_slice_cache.py", "test_scratch.py"];
 
 /// Runs every check; `arguments` go to pytest, to pick some of its tests.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
@@ -33,18 +31,15 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     })?;
     let tests = root().join("tests").join("python");
     let python = step("other readers", || venv::python("venv", &tests.join("requirements.txt")))?;
-    let pytest = |arguments: &[String]| {
-        let mut pytest = Command::new(&python);
-        pytest.args(["-m", "pytest"]).args(arguments).current_dir(&tests).env("PYTHONDONTWRITEBYTECODE", "1");
-        pytest.env("ZKIT", tested_zkit());
-        pytest
-    };
     step("checks by other readers", || {
-        if !arguments.is_empty() {
-            return process::run(&mut pytest(arguments));
+        let mut pytest = Command::new(&python);
+        pytest.args(["-m", "pytest"]).current_dir(&tests);
+        pytest.env("PYTHONDONTWRITEBYTECODE", "1").env("ZKIT", tested_zkit());
+        if arguments.is_empty() {
+            // one more than cores: checks of servers and of kills wait most of the time
+            let lanes = std::thread::available_parallelism().map_or(1, NonZeroUsize::get) + 1;
+            pytest.args(["--numprocesses", &lanes.to_string(), "--dist", "worksteal"]);
         }
-        let aside = Background::start(pytest(&BESIDE.map(str::to_owned)))?;
-        let others = process::run(&mut pytest(&BESIDE.map(|file| format!("--ignore={file}"))));
-        aside.finish().and(others)
+        process::run(pytest.args(arguments))
     })
 }
