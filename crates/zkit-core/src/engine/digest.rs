@@ -41,7 +41,7 @@ pub fn digest(
         .add(arrays.iter().filter_map(|array| array.metadata.decoded_bytes()).fold(0, u64::saturating_add));
     lanes::run(
         arrays,
-        resources,
+        (resources, store.reads_in_flight()),
         |array| footprint(array),
         |array, lane| {
             let digest = digest_one(store, array, lane, observer, cancel);
@@ -56,13 +56,15 @@ pub(super) fn footprint(array: &ArrayNode) -> Footprint {
     let metadata = &array.metadata;
     let inside = metadata.decoded_bytes().unwrap_or(u64::MAX);
     let Some(chunk_bytes) = metadata.chunk_decoded_bytes().map(|bytes| bytes.min(inside)) else {
-        let elements = crate::grid::product(&metadata.grid.largest_chunk_shape()).unwrap_or(u64::MAX);
-        return Footprint::whole(elements.saturating_mul(VARIABLE_ITEM_ESTIMATE));
+        let estimate = |shape: &[u64]| {
+            crate::grid::product(shape).unwrap_or(u64::MAX).saturating_mul(VARIABLE_ITEM_ESTIMATE)
+        };
+        return Footprint::whole(estimate(&metadata.grid.largest_chunk_shape()), estimate(metadata.shape()));
     };
     if partial_decode(&metadata.codecs).is_some() {
-        Footprint::in_parts(chunk_bytes)
+        Footprint::in_parts(chunk_bytes, inside)
     } else {
-        Footprint::whole(chunk_bytes)
+        Footprint::whole(chunk_bytes, inside)
     }
 }
 

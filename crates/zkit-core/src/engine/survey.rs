@@ -33,9 +33,6 @@ use crate::hierarchy::ArrayNode;
 use crate::metadata::Defect;
 use crate::store::Store;
 
-/// Requests to a remote store that are in flight at once.
-const REMOTE_REQUESTS: usize = 32;
-
 /// How closely the stored chunks of each array are looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SurveyDepth {
@@ -192,8 +189,9 @@ fn spread<T: Sync, R: Send>(store: &Store, items: &[T], work: impl Fn(&T) -> R +
         }
     };
     let mut results: Vec<(usize, R)> = std::thread::scope(|scope| {
-        let threads: Vec<_> =
-            (0..REMOTE_REQUESTS.min(items.len())).map(|_| scope.spawn(take_turns)).collect();
+        let threads: Vec<_> = (0..store.reads_in_flight().clamp(1, items.len().max(1)))
+            .map(|_| scope.spawn(take_turns))
+            .collect();
         threads
             .into_iter()
             .flat_map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
