@@ -7,6 +7,11 @@ from one thread that only waits: unlike a server that works for each answer it i
         zkit("inspect", "s3://far/store.zarr", **far.environment)
         far.requests              # [(method, path, status)] of the answers so far
         far.depth                 # rounds of latency in which something was asked, one after the other
+
+`far.fault` is asked for each request and may break its answer:
+  {"status": 503, "headers": {...}}      answer so              {"truncate": 100}         100 bytes of the body, then close
+  {"stall": 100, "seconds": 60}          100 bytes, then nothing for a minute, then close
+  {"flip": 40}                           flip one bit of byte 40
 """
 
 import asyncio
@@ -27,8 +32,11 @@ class Far:
         self.folder, self.latency = pathlib.Path(folder), latency
         self.requests, self.in_flight, self.most_in_flight = [], 0, 0
         self.fault = lambda method, path: None
-        self._round_ends = 0.0
-        self.depth = 0
+        # what becomes of entity tags, which are MD5 sums, and what happens after an answer
+        self.tag = lambda tag: tag
+        self.changes = lambda path, headers: None
+        self.bytes_per_second = None
+        self._round_ends, self.depth = 0.0, 0
         self._bodies = {}
 
     @property
@@ -94,9 +102,19 @@ class Far:
             if fault and "flip" in fault and body:
                 at = fault["flip"] % len(body)
                 body = body[:at] + bytes([body[at] ^ 1]) + body[at + 1 :]
-            writer.write(body)
+            await self.send(body, writer)
         await writer.drain()
+        self.changes(target, headers)
         return True
+
+    async def send(self, body, writer):
+        if not self.bytes_per_second:
+            return writer.write(body)
+        step = max(1, self.bytes_per_second // 4)
+        for start in range(0, len(body), step):
+            writer.write(body[start : start + step])
+            await writer.drain()
+            await asyncio.sleep(step / self.bytes_per_second)
 
     # ---- what is there
 
@@ -109,6 +127,7 @@ class Far:
         if not key or not file.is_file():
             return 404, {}, b"<Error><Code>NoSuchKey</Code></Error>"
         body, tag = self.body(file)
+        tag = self.tag(tag)
         extra = {"ETag": f'"{tag}"', "Last-Modified": "Wed, 01 Jan 2020 00:00:00 GMT"}
         if headers.get("if-match", extra["ETag"]) != extra["ETag"]:
             return 412, {}, b"<Error><Code>PreconditionFailed</Code></Error>"
@@ -172,11 +191,19 @@ def served(folder, latency=0.1):
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
     assert started.wait(10)
+    async def leave():
+        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+
     try:
         yield far
     finally:
+        asyncio.run_coroutine_threadsafe(leave(), loop).result(10)
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
+        loop.close()
 
 
 def ideal_seconds(far, keys, connections=64):

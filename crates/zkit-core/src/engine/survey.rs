@@ -175,7 +175,11 @@ fn take_in(array: &ArrayNode, chunk: StoredChunk, seen: Result<Seen>, survey: &m
 /// Runs `work` on every item, several at once; results are in the order of `items`.
 ///
 /// Local stores use rayon. Remote ones wait for the network, which rayon's threads must not: they use plain threads.
-fn spread<T: Sync, R: Send>(store: &Store, items: &[T], work: impl Fn(&T) -> R + Sync + Send) -> Vec<R> {
+pub(super) fn spread<T: Sync, R: Send>(
+    store: &Store,
+    items: &[T],
+    work: impl Fn(&T) -> R + Sync + Send,
+) -> Vec<R> {
     if !store.is_remote() {
         return items.par_iter().map(work).collect();
     }

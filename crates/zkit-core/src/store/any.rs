@@ -348,6 +348,14 @@ impl Store {
             Self::Remote(store) => store.children(prefix),
         }
     }
+
+    /// Returns the entries directly below each prefix, sorted by name; of a remote store several are asked for at once.
+    pub fn children_many(&self, prefixes: &[&str]) -> Vec<Result<Vec<Child>>> {
+        match self {
+            Self::Remote(store) => store.children_many(prefixes),
+            _ => prefixes.iter().map(|prefix| self.children(prefix)).collect(),
+        }
+    }
 }
 
 /// Returns the error for an object that is larger than the caller allows.

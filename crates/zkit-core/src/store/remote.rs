@@ -191,9 +191,7 @@ impl RemoteStore {
 
     /// Returns what stands at keys now, several asked for at once; keys of folders end in a slash.
     pub(super) fn see_many(&self, keys: &[&str]) -> Result<Vec<Seen>> {
-        let asked = keys.iter().map(|key| self.inner.see(key));
-        let asked = futures_util::stream::iter(asked).buffered(self.reads_in_flight());
-        self.wait(asked.try_collect::<Vec<_>>())
+        self.wait_for_all(keys.iter().map(|key| self.inner.see(key))).into_iter().collect()
     }
 
     /// Starts reading an object and calls `done` from a network thread; `done` must not block.
@@ -241,18 +239,19 @@ impl RemoteStore {
 
     /// Reads many small objects, as many at once as the window lets through; results are in the order of `keys`.
     pub fn get_many(&self, keys: &[String], limit: u64) -> Vec<FetchResult> {
-        self.fetch_all(keys.iter().map(|key| self.inner.get(key, limit)))
+        self.wait_for_all(keys.iter().map(|key| self.inner.get(key, limit)))
     }
 
     /// Reads pieces of objects, of stores that share the network of this one, many at once and in their order.
     pub(super) fn get_pieces(&self, pieces: &[Piece], limit: u64) -> Vec<FetchResult> {
-        self.fetch_all(pieces.iter().map(|piece| piece.store.inner.get_piece(piece, limit)))
+        self.wait_for_all(pieces.iter().map(|piece| piece.store.inner.get_piece(piece, limit)))
     }
 
-    fn fetch_all(
+    /// Waits for reads, as many at once as there may be; results are in their order.
+    fn wait_for_all<T>(
         &self,
-        reads: impl ExactSizeIterator<Item = impl Future<Output = FetchResult>>,
-    ) -> Vec<FetchResult> {
+        reads: impl ExactSizeIterator<Item = impl Future<Output = Result<T>>>,
+    ) -> Vec<Result<T>> {
         let count = reads.len();
         // one that is slow does not hold up those behind it
         let numbered = reads.enumerate().map(|(at, read)| async move { (at, read.await) });
@@ -262,10 +261,7 @@ impl RemoteStore {
                 results.sort_unstable_by_key(|(at, _)| *at);
                 results.into_iter().map(|(_, result)| result).collect()
             }
-            Err(error) => {
-                let again = |_| Err(Error::new(error.kind(), error.one_line()));
-                (0..count).map(again).collect()
-            }
+            Err(error) => (0..count).map(|_| Err(error.again())).collect(),
         }
     }
 
@@ -309,26 +305,15 @@ impl RemoteStore {
     /// Returns the entries directly below `prefix`, sorted by name.
     pub fn children(&self, prefix: &str) -> Result<Vec<Child>> {
         self.check_listable()?;
-        let path = self.inner.path(prefix)?;
-        let listed = self.wait(async {
-            let _permit = self.inner.window.enter().await;
-            let listed = self.inner.store.list_with_delimiter(Some(&path)).await;
-            listed.map_err(|error| self.inner.error("list", prefix, &error))
-        })?;
-        if let Some(log) = &self.inner.seen {
-            log.add(&format!("{prefix}/"), Seen::Folder(listing_stamp(&listed)));
+        self.wait(self.inner.children(prefix))
+    }
+
+    /// Returns the entries directly below each prefix, sorted by name, several asked for at once.
+    pub fn children_many(&self, prefixes: &[&str]) -> Vec<Result<Vec<Child>>> {
+        if let Err(error) = self.check_listable() {
+            return prefixes.iter().map(|_| Err(error.again())).collect();
         }
-        let name_of = |path: &ObjectPath| path.filename().map(str::to_owned);
-        let directories = listed
-            .common_prefixes
-            .iter()
-            .filter_map(name_of)
-            .map(|name| Child { name, kind: ChildKind::Directory });
-        let objects = listed.objects.iter().filter_map(|object| name_of(&object.location));
-        let objects = objects.map(|name| Child { name, kind: ChildKind::Object(ObjectKind::Regular) });
-        let mut children: Vec<Child> = directories.chain(objects).collect();
-        children.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-        Ok(children)
+        self.wait_for_all(prefixes.iter().map(|prefix| self.inner.children(prefix)))
     }
 
     /// Refuses to list a web server: few speak WebDAV, and asking the others takes seconds of retries.
@@ -394,6 +379,27 @@ impl Inner {
             Err(object_store::Error::NotFound { .. }) => Ok(self.saw_nothing(key)),
             Err(error) => Err(self.error("read", key, &error)),
         }
+    }
+
+    async fn children(&self, prefix: &str) -> Result<Vec<Child>> {
+        let path = self.path(prefix)?;
+        let _permit = self.window.enter().await;
+        let listed = self.store.list_with_delimiter(Some(&path)).await;
+        let listed = listed.map_err(|error| self.error("list", prefix, &error))?;
+        if let Some(log) = &self.seen {
+            log.add(&format!("{prefix}/"), Seen::Folder(listing_stamp(&listed)));
+        }
+        let name_of = |path: &ObjectPath| path.filename().map(str::to_owned);
+        let directories = listed
+            .common_prefixes
+            .iter()
+            .filter_map(name_of)
+            .map(|name| Child { name, kind: ChildKind::Directory });
+        let objects = listed.objects.iter().filter_map(|object| name_of(&object.location));
+        let objects = objects.map(|name| Child { name, kind: ChildKind::Object(ObjectKind::Regular) });
+        let mut children: Vec<Child> = directories.chain(objects).collect();
+        children.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        Ok(children)
     }
 
     fn saw(&self, key: &str, meta: &object_store::ObjectMeta) {
