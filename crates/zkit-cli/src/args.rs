@@ -9,7 +9,7 @@ use clap::{ArgAction, Args, ColorChoice, ValueEnum};
 use zkit_core::error::{Error, ErrorKind};
 use zkit_core::hierarchy::ArrayNode;
 use zkit_core::location::StoreUrl;
-use zkit_core::store::{Reads, StoreOptions};
+use zkit_core::store::{NetworkLimits, Reads, StoreOptions};
 
 use crate::memory::{self, MemoryBudget};
 use crate::shell::Shell;
@@ -154,13 +154,19 @@ pub struct StoreArgs {
     #[arg(long)]
     pub anonymous: bool,
 
-    /// Longest time for one request (30s, 5min), after which it is tried again.
+    /// Longest wait for an answer to begin, and for the next bytes of one that is on its way (30s, 5min), after
+    /// which it is asked for again.
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = parse_duration)]
     pub timeout: Duration,
 
     /// Longest time in which no byte arrives or leaves, after which the run ends and says where it hung.
     #[arg(long, value_name = "DURATION", default_value = "5min", value_parser = parse_duration)]
     pub stall_timeout: Duration,
+
+    /// Have at most so many reads in flight of one bucket or web server; fewer where more bring nothing, or where
+    /// it refuses them.
+    #[arg(long, value_name = "N", default_value_t = NetworkLimits::CONNECTIONS)]
+    pub connections: NonZeroUsize,
 
     /// Send at most so many requests a second to remote stores.
     #[arg(long, value_name = "N")]
@@ -189,11 +195,13 @@ impl StoreArgs {
                 .collect(),
             anonymous: self.anonymous,
             timeout: self.timeout,
-            max_requests_per_second: self.max_requests_per_second,
             follow_links: self.follow_links,
             allow_prefixes: self.allow_prefixes.clone(),
             cancel: shell.cancel().clone(),
-            pulse: shell.pulse(),
+            network: shell.network(NetworkLimits {
+                connections: self.connections,
+                max_requests_per_second: self.max_requests_per_second,
+            }),
             reads: Reads::Forgotten,
         }
     }

@@ -27,6 +27,7 @@ pub mod settings;
 mod shell;
 mod signals;
 pub mod targets;
+pub mod traffic;
 pub mod values;
 mod watchdog;
 pub mod writing;

@@ -263,8 +263,8 @@ fn pace_line(meter: &Meter, rates: &Rates) -> String {
     if let Some(rss) = memory::rss_bytes() {
         parts.push(format!("memory {}", format::bytes(rss)));
     }
-    if meter.retries.get() > 0 {
-        parts.push(format::counted(meter.retries.get(), "retry", "retries"));
+    if meter.traffic.retries.get() > 0 {
+        parts.push(format::counted(meter.traffic.retries.get(), "retry", "retries"));
     }
     parts.join(", ")
 }
@@ -308,7 +308,7 @@ mod tests {
         assert!(!pace_line(&meter, &rates).contains("out"));
         meter.bytes_encoded.add(20 << 20);
         meter.bytes_written.add(20 << 20);
-        meter.retries.add(1);
+        meter.traffic.retries.add(1);
         rates.add(Sample::of(&meter, Duration::from_secs(20)));
         let line = pace_line(&meter, &rates);
         assert!(line.contains("out 20.0 MiB at 1.00 MiB/s, ratio 2.00 x"), "{line}");

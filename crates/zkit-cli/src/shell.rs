@@ -1,8 +1,8 @@
 //! What a command is given: where its answer goes, who watches it, and how it learns that it should stop.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -10,7 +10,8 @@ use clap::ColorChoice;
 use serde::Serialize;
 use zkit_core::cancel::Cancel;
 use zkit_core::error::{Error, ErrorKind};
-use zkit_core::event::{Observer, Pulse};
+use zkit_core::event::Observer;
+use zkit_core::store::{Network, NetworkLimits};
 use zkit_report::render::{json, text};
 use zkit_report::{Document, Report, format, sanitize};
 
@@ -38,6 +39,7 @@ pub struct Shell {
     cancel: Cancel,
     deadline_passed: Arc<AtomicBool>,
     environment: Environment,
+    network: OnceLock<Network>,
 }
 
 impl Shell {
@@ -63,6 +65,7 @@ impl Shell {
             cancel: Cancel::default(),
             deadline_passed: Arc::default(),
             environment,
+            network: OnceLock::new(),
         })
     }
 
@@ -110,9 +113,21 @@ impl Shell {
         &self.cancel
     }
 
-    /// Returns what beats when remote stores answer: the watchdog counts it as progress.
-    pub(crate) fn pulse(&self) -> Pulse {
-        self.progress.pulse()
+    /// Says that something moved, where waiting is all there is to do.
+    pub(crate) fn beat(&self) {
+        self.progress.pulse().beat();
+    }
+
+    /// Returns what all remote stores of the run share; the limits are those of the first call, as a command line has one set.
+    ///
+    /// The watchdog counts what arrives over it as progress.
+    pub(crate) fn network(&self, limits: NetworkLimits) -> Network {
+        self.network
+            .get_or_init(|| {
+                let meter = self.progress.meter();
+                Network::new(limits, self.progress.pulse(), Arc::clone(&meter.traffic))
+            })
+            .clone()
     }
 
     /// Starts to show progress, and returns the observer that long work reports to.

@@ -45,6 +45,15 @@ struct Inner {
 }
 
 impl Error {
+    /// Returns the same failure once more, with its cause in words: for others that wait for the same thing.
+    pub(crate) fn again(&self) -> Self {
+        let again = Self::new(self.kind(), self.one_line());
+        match self.hint() {
+            Some(hint) => again.with_hint(hint),
+            None => again,
+        }
+    }
+
     /// Returns an error; `message` says what zkit was doing and where, lower case, without a full stop.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self(Box::new(Inner { kind, message: message.into(), hint: None, source: None }))

@@ -48,6 +48,22 @@ impl Pulse {
     }
 }
 
+/// What went over the network, of all remote stores of a run.
+#[derive(Debug, Default)]
+pub struct Traffic {
+    /// Requests that were sent, retries included.
+    pub requests: Counter,
+    /// Requests that failed in a way that is worth another try, and bodies that broke off.
+    pub retries: Counter,
+    /// Of these, requests that the server refused because there were too many: answers 429 and 503.
+    pub throttled: Counter,
+    /// Bytes of bodies that arrived.
+    pub bytes_received: Counter,
+    /// Reads whose bytes could not be compared with a checksum of the server: parts of objects, and objects of which it
+    /// gives none.
+    pub unverifiable: Counter,
+}
+
 /// Counts what a run has done; sums over all threads.
 #[derive(Debug, Default)]
 pub struct Meter {
@@ -73,10 +89,8 @@ pub struct Meter {
     pub objects_listed: Counter,
     /// Objects (chunks, shards, metadata documents) written.
     pub objects_written: Counter,
-    /// Requests to remote stores.
-    pub requests: Counter,
-    /// Requests that were tried again.
-    pub retries: Counter,
+    /// What went over the network.
+    pub traffic: Arc<Traffic>,
     /// Time spent reading, summed over threads.
     pub read_time: Counter,
     /// Time spent decoding, summed over threads.
@@ -104,7 +118,8 @@ impl Meter {
             &self.bytes_verified,
             &self.scratch_bytes,
             &self.objects_written,
-            &self.requests,
+            &self.traffic.requests,
+            &self.traffic.bytes_received,
         ];
         counters.iter().fold(0, |sum, counter| sum.wrapping_add(counter.get()))
     }

@@ -3,6 +3,7 @@
 use clap::Args;
 use serde::Serialize;
 use zkit_cli::args::{ResourceArgs, SelectArgs, StoreArgs};
+use zkit_cli::traffic::TrafficOutput;
 use zkit_cli::{Command, Exit, Shell};
 use zkit_core::engine::{self, Resources};
 use zkit_core::error::{Error, ErrorKind};
@@ -49,6 +50,8 @@ struct Output {
     schema_version: u32,
     store: String,
     complete: bool,
+    #[serde(flatten)]
+    traffic: TrafficOutput,
     arrays: Vec<ArrayOutput>,
 }
 
@@ -112,6 +115,7 @@ impl Command for Digest {
             schema_version: 1,
             store: hierarchy.url.clone(),
             complete: exit != Exit::Incomplete,
+            traffic: TrafficOutput::of(&shell.observer().meter().traffic),
             arrays: outputs,
         };
         shell.emit(&document(&output), &output)?;
@@ -176,6 +180,9 @@ fn document(output: &Output) -> Document {
     facts.fact("arrays", format::count(output.arrays.len() as u64));
     if failed > 0 {
         facts.fact("without digest", format::count(failed));
+    }
+    if let Some(traffic) = output.traffic.in_words() {
+        facts.fact("network", traffic);
     }
     let mut document = Document::new();
     document.facts(facts).table(table);

@@ -75,7 +75,7 @@ impl EntryLock {
         shell.observer().event(Event::Warning(message));
         loop {
             shell.cancel().check()?;
-            shell.pulse().beat();
+            shell.beat();
             std::thread::sleep(TRY_EVERY);
             if let Some(lock) = Self::try_lock(places, mode)? {
                 return Ok(lock);

@@ -72,8 +72,6 @@ pub struct Written {
     pub checked_bytes: u64,
     /// Objects of an earlier run that hold.
     pub resumed_objects: u64,
-    /// Requests to remote destinations, and how many of them were tried again.
-    pub requests: (u64, u64),
 }
 
 /// What a finished run has to tell beside its counters.
@@ -199,8 +197,6 @@ impl Run<'_> {
         (self.audit)(store, &copy)?;
         observer.event(Event::Phase("publishing"));
         partial.commit(&documents)?;
-        let (requests, retries) = partial.requests();
-        written.requests = (written.requests.0 + requests, written.requests.1 + retries);
         if self.jobs.len() > 1 {
             observer.event(Event::Phase("copying"));
         }

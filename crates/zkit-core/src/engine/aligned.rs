@@ -116,7 +116,10 @@ pub fn compare_aligned(
     let compared = lanes::run(
         &work,
         // both sides are in memory at once
-        Resources { memory_bytes: resources.memory_bytes / 2, ..resources },
+        (
+            Resources { memory_bytes: resources.memory_bytes / 2, ..resources },
+            stores.0.reads_in_flight().max(stores.1.reads_in_flight()),
+        ),
         |(at, _)| footprint(pairs[*at].own).max(footprint(pairs[*at].source)),
         |(at, chunks), lane| Comparison::of(stores, &pairs[*at], lane)?.run(chunks, lane, observer, cancel),
     )?;

@@ -52,7 +52,7 @@ pub fn compare(
     let resources = Resources { memory_bytes: resources.memory_bytes / 2, ..resources };
     lanes::run(
         pairs,
-        resources,
+        (resources, stores.0.reads_in_flight().max(stores.1.reads_in_flight())),
         |pair| footprint(pair.left).max(footprint(pair.right)),
         |pair, lane| {
             let difference = compare_one(stores, pair, lane, observer, cancel);

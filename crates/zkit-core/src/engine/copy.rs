@@ -21,9 +21,6 @@ use crate::metadata::ArrayMetadata;
 use crate::plan::{CopyPlan, Spill, Unit};
 use crate::store::Store;
 
-/// Threads that fetch units of a remote source; each keeps many requests in flight.
-const FETCHERS: usize = 8;
-
 /// Where the arrays of one store of a plan come from and go to.
 #[derive(Clone, Copy)]
 pub struct Endpoint<'a> {
@@ -179,9 +176,11 @@ pub(super) fn run_units(
     if matches!(whole, Whole::Plan) {
         meter.arrays_done.add(copies.iter().filter(untouched).count() as u64);
     }
-    let remote = endpoints
-        .iter()
-        .any(|endpoint| endpoint.source.is_remote() || endpoint.parts.iter().any(|store| store.is_remote()));
+    // one for each read that may be on its way: a unit may be a single object
+    let stores =
+        endpoints.iter().flat_map(|endpoint| endpoint.parts.iter().copied().chain([endpoint.source]));
+    let fetchers = stores.map(Store::reads_in_flight).max().unwrap_or(0).min(plan.units.len());
+    let remote = fetchers > 0;
     let pool = lanes::pool(plan.jobs)?;
     let (sender, messages) = mpsc::channel();
     let run = Run {
@@ -210,7 +209,7 @@ pub(super) fn run_units(
         run.tell(Message::StoreDone(store));
     }
     std::thread::scope(|scope| {
-        for _ in 0..(if remote { FETCHERS.min(plan.units.len()) } else { 0 }) {
+        for _ in 0..fetchers {
             scope.spawn(|| run.fetch_units());
         }
         scope.spawn(|| {

@@ -1,10 +1,12 @@
 //! The content digest of arrays: SHA-256 over the decoded elements, whatever chunks, codecs and Zarr version.
 
+use std::ops::ControlFlow;
 use std::sync::mpsc;
 
 use sha2::{Digest as _, Sha256};
 
 use super::lanes::{self, Footprint, Lane, Resources};
+use super::survey::spread;
 use crate::cancel::Cancel;
 use crate::codec::{NULL_TEXT, partial_decode};
 use crate::error::{Error, ErrorKind, Result};
@@ -41,7 +43,7 @@ pub fn digest(
         .add(arrays.iter().filter_map(|array| array.metadata.decoded_bytes()).fold(0, u64::saturating_add));
     lanes::run(
         arrays,
-        resources,
+        (resources, store.reads_in_flight()),
         |array| footprint(array),
         |array, lane| {
             let digest = digest_one(store, array, lane, observer, cancel);
@@ -56,13 +58,15 @@ pub(super) fn footprint(array: &ArrayNode) -> Footprint {
     let metadata = &array.metadata;
     let inside = metadata.decoded_bytes().unwrap_or(u64::MAX);
     let Some(chunk_bytes) = metadata.chunk_decoded_bytes().map(|bytes| bytes.min(inside)) else {
-        let elements = crate::grid::product(&metadata.grid.largest_chunk_shape()).unwrap_or(u64::MAX);
-        return Footprint::whole(elements.saturating_mul(VARIABLE_ITEM_ESTIMATE));
+        let estimate = |shape: &[u64]| {
+            crate::grid::product(shape).unwrap_or(u64::MAX).saturating_mul(VARIABLE_ITEM_ESTIMATE)
+        };
+        return Footprint::whole(estimate(&metadata.grid.largest_chunk_shape()), estimate(metadata.shape()));
     };
     if partial_decode(&metadata.codecs).is_some() {
-        Footprint::in_parts(chunk_bytes)
+        Footprint::in_parts(chunk_bytes, inside)
     } else {
-        Footprint::whole(chunk_bytes)
+        Footprint::whole(chunk_bytes, inside)
     }
 }
 
@@ -74,21 +78,31 @@ pub fn split_unwritten<'a>(
     arrays: Vec<&'a ArrayNode>,
     large_bytes: u64,
 ) -> Result<(Vec<&'a ArrayNode>, Vec<&'a ArrayNode>)> {
-    let (mut written, mut unwritten) = (Vec::new(), Vec::new());
-    for array in arrays {
-        let large = array.metadata.decoded_bytes().is_none_or(|bytes| bytes > large_bytes)
-            && !array.metadata.data_type.is_variable();
-        let empty = large
-            && match store.children(array.prefix()) {
-                Ok(children) => {
-                    !children.iter().any(|child| child.name != "zarr.json" && !child.name.starts_with('.'))
-                }
-                Err(error) if error.kind() == ErrorKind::Unsupported => false,
-                Err(error) => return Err(error),
-            };
-        if empty { unwritten.push(array) } else { written.push(array) }
+    let is_large = |array: &ArrayNode| {
+        array.metadata.decoded_bytes().is_none_or(|bytes| bytes > large_bytes)
+            && !array.metadata.data_type.is_variable()
+    };
+    let (large, mut written): (Vec<_>, Vec<_>) = arrays.into_iter().partition(|array| is_large(array));
+    let mut unwritten = Vec::new();
+    for (array, holds_chunks) in large.iter().zip(spread(store, &large, |array| holds_chunks(store, array))) {
+        match holds_chunks {
+            Ok(true) => written.push(array),
+            Ok(false) => unwritten.push(*array),
+            Err(error) if error.kind() == ErrorKind::Unsupported => written.push(array),
+            Err(error) => return Err(error),
+        }
     }
     Ok((written, unwritten))
+}
+
+/// Returns whether there is anything beside an array's metadata.
+fn holds_chunks(store: &Store, array: &ArrayNode) -> Result<bool> {
+    let mut found = false;
+    store.list_while(array.prefix(), &mut |object| {
+        found = object.key != "zarr.json" && !object.key.starts_with('.');
+        if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    Ok(found)
 }
 
 fn digest_one(

@@ -1,12 +1,17 @@
 //! Many arrays side by side within one memory budget: small ones in parallel, huge chunks alone.
 
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::units::saturating_usize;
 
 /// Quarters of a slab in memory at once: a slab that is visited, one that is filled, and its parts on their way.
 const SLAB_QUARTERS_ALIVE: u64 = 9;
+
+/// Parts of the budget of which each driver's items get an equal share.
+const ITEM_SHARES: u64 = 6;
 
 /// How much a run may take.
 #[derive(Debug, Clone, Copy)]
@@ -24,12 +29,14 @@ pub(super) struct Footprint {
     pub(super) chunk_bytes: u64,
     /// What a decoding thread holds of it at once.
     pub(super) thread_bytes: u64,
+    /// Decoded bytes of all of the item.
+    pub(super) item_bytes: u64,
 }
 
 impl Footprint {
     /// A chunk that is held encoded, decoded and, for parts, once more.
-    pub(super) fn whole(chunk_bytes: u64) -> Self {
-        Self { chunk_bytes, thread_bytes: chunk_bytes.saturating_mul(3) }
+    pub(super) fn whole(chunk_bytes: u64, item_bytes: u64) -> Self {
+        Self { chunk_bytes, thread_bytes: chunk_bytes.saturating_mul(3), item_bytes }
     }
 
     /// What two items take, one after the other.
@@ -37,12 +44,13 @@ impl Footprint {
         Self {
             chunk_bytes: self.chunk_bytes.max(other.chunk_bytes),
             thread_bytes: self.thread_bytes.max(other.thread_bytes),
+            item_bytes: self.item_bytes.max(other.item_bytes),
         }
     }
 
     /// A chunk of which only parts are decoded: it is held encoded, with a little of what it decodes to.
-    pub(super) fn in_parts(chunk_bytes: u64) -> Self {
-        Self { chunk_bytes, thread_bytes: chunk_bytes.saturating_add(chunk_bytes / 4) }
+    pub(super) fn in_parts(chunk_bytes: u64, item_bytes: u64) -> Self {
+        Self { chunk_bytes, thread_bytes: chunk_bytes.saturating_add(chunk_bytes / 4), item_bytes }
     }
 }
 
@@ -58,10 +66,11 @@ pub(super) struct Lane<'a> {
 /// Runs `work` on every item; results are in the order of `items`.
 ///
 /// Items whose chunks are small share the pool, one plain thread each up to the number of
-/// jobs. The others run one by one afterwards, on as many threads as their chunks leave room for.
+/// jobs; where items wait for a network, up to `in_flight`, as far as memory holds so many of them whole. The others run one
+/// by one afterwards, on as many threads as their chunks leave room for.
 pub(super) fn run<T: Sync, R: Send>(
     items: &[T],
-    resources: Resources,
+    (resources, in_flight): (Resources, usize),
     footprint: impl Fn(&T) -> Footprint,
     work: impl Fn(&T, &Lane<'_>) -> R + Sync,
 ) -> Result<Vec<R>> {
@@ -78,24 +87,34 @@ pub(super) fn run<T: Sync, R: Send>(
     };
     if !shared.is_empty() {
         let pool = pool(jobs)?;
-        let drivers = jobs.min(shared.len());
-        let lane = Lane {
-            pool: &pool,
-            slab_bytes: resources.memory_bytes / (6 * drivers as u64),
-            chunk_bytes: shared_limit,
-        };
         // the largest first, so that no long one is left for the end
         shared.sort_by_key(|&at| std::cmp::Reverse(chunk_bytes(&items[at])));
-        let cursor = AtomicUsize::new(0);
-        std::thread::scope(|scope| {
-            for _ in 0..drivers {
-                scope.spawn(|| {
-                    while let Some(&at) = shared.get(cursor.fetch_add(1, Ordering::Relaxed)) {
-                        store(at, work(&items[at], &lane));
-                    }
-                });
-            }
-        });
+        let drivers = |&at: &usize| {
+            let fitting = resources.memory_bytes / ITEM_SHARES / footprint(&items[at]).item_bytes.max(1);
+            // in powers of two: items that are about as large run together
+            let fitting = saturating_usize(fitting).checked_ilog2().map_or(1, |power| 1 << power);
+            fitting.min(in_flight).max(jobs)
+        };
+        let mut tiers: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        shared.iter().for_each(|at| tiers.entry(drivers(at)).or_default().push(*at));
+        for (drivers, tier) in tiers {
+            let drivers = drivers.min(tier.len());
+            let lane = Lane {
+                pool: &pool,
+                slab_bytes: resources.memory_bytes / (ITEM_SHARES * drivers as u64),
+                chunk_bytes: shared_limit,
+            };
+            let cursor = AtomicUsize::new(0);
+            std::thread::scope(|scope| {
+                for _ in 0..drivers {
+                    scope.spawn(|| {
+                        while let Some(&at) = tier.get(cursor.fetch_add(1, Ordering::Relaxed)) {
+                            store(at, work(&items[at], &lane));
+                        }
+                    });
+                }
+            });
+        }
     }
     for at in alone {
         let thread_bytes = footprint(&items[at]).thread_bytes.max(1);

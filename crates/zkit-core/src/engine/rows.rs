@@ -45,7 +45,7 @@ pub fn digest_rows(
 ) -> Result<Vec<Result<RowDigests>>> {
     lanes::run(
         arrays,
-        resources,
+        (resources, store.reads_in_flight()),
         |array| footprint(array),
         |array, lane| {
             let reader = ArrayReader::new(store, array, lane.chunk_bytes)?;

@@ -33,9 +33,6 @@ use crate::hierarchy::ArrayNode;
 use crate::metadata::Defect;
 use crate::store::Store;
 
-/// Requests to a remote store that are in flight at once.
-const REMOTE_REQUESTS: usize = 32;
-
 /// How closely the stored chunks of each array are looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SurveyDepth {
@@ -178,7 +175,11 @@ fn take_in(array: &ArrayNode, chunk: StoredChunk, seen: Result<Seen>, survey: &m
 /// Runs `work` on every item, several at once; results are in the order of `items`.
 ///
 /// Local stores use rayon. Remote ones wait for the network, which rayon's threads must not: they use plain threads.
-fn spread<T: Sync, R: Send>(store: &Store, items: &[T], work: impl Fn(&T) -> R + Sync + Send) -> Vec<R> {
+pub(super) fn spread<T: Sync, R: Send>(
+    store: &Store,
+    items: &[T],
+    work: impl Fn(&T) -> R + Sync + Send,
+) -> Vec<R> {
     if !store.is_remote() {
         return items.par_iter().map(work).collect();
     }
@@ -192,8 +193,9 @@ fn spread<T: Sync, R: Send>(store: &Store, items: &[T], work: impl Fn(&T) -> R +
         }
     };
     let mut results: Vec<(usize, R)> = std::thread::scope(|scope| {
-        let threads: Vec<_> =
-            (0..REMOTE_REQUESTS.min(items.len())).map(|_| scope.spawn(take_turns)).collect();
+        let threads: Vec<_> = (0..store.reads_in_flight().clamp(1, items.len().max(1)))
+            .map(|_| scope.spawn(take_turns))
+            .collect();
         threads
             .into_iter()
             .flat_map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))

@@ -101,11 +101,16 @@ pub fn verify(
     }
     // what is read back does not count as read for the copy
     let meter = Meter::default();
+    let stores = proof.parts.iter().copied().chain([proof.source, target]);
+    let in_flight = stores.map(Store::reads_in_flight).max().unwrap_or(0);
     let results = lanes::run(
         &tasks,
-        resources,
-        // both sides are held at once
-        |task| Footprint::whole(chunk_bytes(task.array).max(task.window.bytes(task.array).saturating_mul(2))),
+        (resources, in_flight),
+        |task| {
+            // both sides are held at once
+            let bytes = chunk_bytes(task.array).max(task.window.bytes(task.array).saturating_mul(2));
+            Footprint::whole(bytes, bytes.saturating_mul(2))
+        },
         |task, lane| {
             let context = ReadContext { pool: lane.pool, cancel, meter: &meter };
             let compared = compare(proof, target, task, resources.memory_bytes, context);

@@ -4,7 +4,7 @@ use super::node::Hierarchy;
 use super::open::MAX_DOCUMENT_BYTES;
 use crate::error::{ErrorKind, Result};
 use crate::metadata::{Json, Object};
-use crate::store::{ChildKind, FetchResult, ObjectKind, Store, is_safe_name, join};
+use crate::store::{Child, ChildKind, FetchResult, ObjectKind, Store, is_safe_name, join};
 
 /// Hierarchies deeper than this are refused.
 const MAX_DEPTH: usize = 32;
@@ -46,8 +46,9 @@ pub(super) fn read(hierarchy: &mut Hierarchy, store: &Store, root_v3: Option<Jso
             return Ok(());
         }
         let mut candidates = Vec::new();
-        for (group, known) in &groups {
-            match children(hierarchy, store, group, *known) {
+        let prefixes: Vec<&str> = groups.iter().map(|(group, _)| group.prefix.as_str()).collect();
+        for ((group, known), listed) in groups.iter().zip(store.children_many(&prefixes)) {
+            match listed.map(|listed| children(hierarchy, group, *known, listed)) {
                 Ok(children) => candidates.extend(children),
                 Err(error) if error.kind() == ErrorKind::Unsupported || group.prefix.is_empty() => {
                     return Err(error.with_hint("without consolidated metadata the store must be listed; consolidate it, or name an array's own URL"));
@@ -77,14 +78,9 @@ pub(super) fn read(hierarchy: &mut Hierarchy, store: &Store, root_v3: Option<Jso
 }
 
 /// Returns the directories below a group that may be nodes.
-fn children(
-    hierarchy: &mut Hierarchy,
-    store: &Store,
-    group: &Candidate,
-    known: bool,
-) -> Result<Vec<Candidate>> {
+fn children(hierarchy: &mut Hierarchy, group: &Candidate, known: bool, listed: Vec<Child>) -> Vec<Candidate> {
     let mut candidates = Vec::new();
-    for child in store.children(&group.prefix)? {
+    for child in listed {
         let prefix = join(&group.prefix, &child.name);
         match child.kind {
             ChildKind::UnnameableDirectory => {
@@ -127,7 +123,7 @@ fn children(
             ChildKind::Object(_) => {}
         }
     }
-    Ok(candidates)
+    candidates
 }
 
 /// Reads the metadata of candidates; returns those whose children are to be read, and whether they have metadata.

@@ -11,7 +11,7 @@ use crate::grid::ChunkSet;
 use crate::hierarchy::{ArrayNode, Hierarchy};
 use crate::location::StoreUrl;
 use crate::metadata::Json;
-use crate::store::{RemoteStore, Store, StoreOptions, UploadRoom};
+use crate::store::{RemoteStore, StoreOptions, UploadRoom};
 
 /// Where a store is to appear, and how it is reached.
 #[derive(Clone, Copy)]
@@ -173,14 +173,6 @@ impl PartialStore {
         match self {
             Self::Local(store) => store.commit(),
             Self::Remote(store) => store.commit(documents),
-        }
-    }
-
-    /// Returns how many requests were sent to a remote destination, and how many of them were tried again.
-    pub fn requests(&self) -> (u64, u64) {
-        match self {
-            Self::Local(_) => (0, 0),
-            Self::Remote(store) => Store::Remote(store.writer().store().clone()).requests(),
         }
     }
 }

@@ -167,7 +167,7 @@ impl<'a> ArrayReader<'a> {
         self.chunk_limit
     }
 
-    pub(super) fn store(&self) -> &Store {
+    pub(crate) fn store(&self) -> &Store {
         self.store
     }
 

@@ -1,6 +1,5 @@
 //! One handle for every kind of store.
 
-use std::num::NonZeroU32;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -8,11 +7,11 @@ use rayon::prelude::*;
 
 use crate::cancel::Cancel;
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::Pulse;
 use crate::location::StoreUrl;
 
 use super::local::LocalStore;
 use super::memory::MemoryStore;
+use super::network::Network;
 use super::references::ReferenceStore;
 use super::remote::{FetchResult, RemoteStore};
 use super::seen::{Reads, Seen, SeenLog};
@@ -27,18 +26,16 @@ pub struct StoreOptions {
     pub options: Vec<(String, String)>,
     /// Whether to send no credentials.
     pub anonymous: bool,
-    /// Time for one request.
+    /// Longest wait for the beginning of an answer, and for the next part of one that is on its way.
     pub timeout: Duration,
-    /// Most requests in a second, to remote stores.
-    pub max_requests_per_second: Option<NonZeroU32>,
     /// Whether local links may lead out of the store.
     pub follow_links: bool,
     /// What references may lead to, beside the folder that they lie in.
     pub allow_prefixes: Vec<StoreUrl>,
     /// Ends waiting for remote stores.
     pub cancel: Cancel,
-    /// Beats with every answer of a remote store.
-    pub pulse: Pulse,
+    /// What remote stores share; stores of one run are opened with clones of one.
+    pub network: Network,
     /// Whether stores remember what is read of them; see [`Store::seen`].
     pub reads: Reads,
 }
@@ -50,11 +47,10 @@ impl Default for StoreOptions {
             options: Vec::new(),
             anonymous: false,
             timeout: Duration::from_secs(60),
-            max_requests_per_second: None,
             follow_links: false,
             allow_prefixes: Vec::new(),
             cancel: Cancel::default(),
-            pulse: Pulse::default(),
+            network: Network::default(),
             reads: Reads::Forgotten,
         }
     }
@@ -161,6 +157,16 @@ impl Store {
         }
     }
 
+    /// Returns how many reads may wait for a network at once; 0 where none does.
+    pub fn reads_in_flight(&self) -> usize {
+        match self {
+            Self::Local(_) | Self::Memory(_) => 0,
+            Self::Remote(store) => store.reads_in_flight(),
+            Self::Zip(store) => store.reads_in_flight(),
+            Self::References(store) => store.reads_in_flight(),
+        }
+    }
+
     /// Returns where the store is, without secrets.
     pub fn place(&self) -> String {
         match self {
@@ -169,16 +175,6 @@ impl Store {
             Self::Zip(store) => store.whole().to_owned(),
             Self::Memory(_) => MemoryStore::place().to_owned(),
             Self::References(store) => store.place().to_owned(),
-        }
-    }
-
-    /// Returns how many requests were sent to a remote store, and how many of them failed and were tried again.
-    pub fn requests(&self) -> (u64, u64) {
-        match self {
-            Self::Local(_) | Self::Memory(_) => (0, 0),
-            Self::Zip(store) => store.requests(),
-            Self::Remote(store) => store.requests(),
-            Self::References(store) => store.requests(),
         }
     }
 
@@ -350,6 +346,14 @@ impl Store {
             Self::Memory(store) => Ok(store.children(prefix)),
             Self::References(store) => store.children(prefix),
             Self::Remote(store) => store.children(prefix),
+        }
+    }
+
+    /// Returns the entries directly below each prefix, sorted by name; of a remote store several are asked for at once.
+    pub fn children_many(&self, prefixes: &[&str]) -> Vec<Result<Vec<Child>>> {
+        match self {
+            Self::Remote(store) => store.children_many(prefixes),
+            _ => prefixes.iter().map(|prefix| self.children(prefix)).collect(),
         }
     }
 }

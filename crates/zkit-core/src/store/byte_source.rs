@@ -71,10 +71,10 @@ impl ByteSource {
         matches!(self.bytes, Origin::Remote { .. })
     }
 
-    pub(super) fn requests(&self) -> (u64, u64) {
+    pub(super) fn reads_in_flight(&self) -> usize {
         match &self.bytes {
-            Origin::File(_) => (0, 0),
-            Origin::Remote { store, .. } => store.requests(),
+            Origin::File(_) => 0,
+            Origin::Remote { store, .. } => store.reads_in_flight(),
         }
     }
 

@@ -1,119 +1,223 @@
-//! Our HTTP connector for object_store: the one place that sees every request, so that they can be counted and
-//! spaced.
+//! Our HTTP connector for object_store: the one place that sees every request, so that they can be counted, spaced and
+//! timed.
 
-use std::num::NonZeroU32;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
+use http::StatusCode;
+use http::header::{HeaderMap, RETRY_AFTER};
+use http_body::{Body, Frame, SizeHint};
 use object_store::ClientOptions;
 use object_store::client::{
-    HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpService, ReqwestConnector,
+    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpResponseBody,
+    HttpService,
 };
+use tokio::time::Sleep;
 
-use crate::event::Pulse;
+use super::integrity::StoreChecksum;
+use super::network::Network;
+use super::window::Window;
+use crate::location::Scheme;
 
 /// How the URL of a destination's lock ends.
 const LOCK_PATH: &str = ".partial.journal/lock";
+/// The slowest connection on which a body that is sent is waited for, in bytes a second.
+const SLOWEST_UPLOAD: u64 = 16 << 10;
 
-/// Makes clients that count their requests, and send at most so many in a second.
+/// Makes clients of one server.
 #[derive(Debug, Clone)]
-pub(super) struct CountingConnector(Arc<Gate>);
-
-#[derive(Debug)]
-struct Gate {
-    requests: AtomicU64,
-    /// Requests that failed in a way that is worth another try.
-    failures: AtomicU64,
-    /// Time between two requests, if they are spaced.
-    spacing: Option<Duration>,
-    opened: Instant,
-    /// Nanoseconds after `opened` at which the next request may start.
-    next: AtomicU64,
-    /// Beats with every answer.
-    pulse: Pulse,
+pub(super) struct Connector {
+    pub(super) network: Network,
+    pub(super) window: Arc<Window>,
+    pub(super) patience: Patience,
+    pub(super) scheme: Scheme,
 }
 
-impl CountingConnector {
-    pub(super) fn new(max_requests_per_second: Option<NonZeroU32>, pulse: Pulse) -> Self {
-        let spacing = max_requests_per_second.map(|rate| Duration::from_secs(1) / rate.get());
-        Self(Arc::new(Gate {
-            requests: AtomicU64::new(0),
-            failures: AtomicU64::new(0),
-            spacing,
-            opened: Instant::now(),
-            next: AtomicU64::new(0),
-            pulse,
-        }))
-    }
+/// How long is waited.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Patience {
+    /// For the beginning of an answer, and between two parts of a body.
+    pub(super) stall: Duration,
+    /// For a server that asks to be left alone.
+    pub(super) hold: Duration,
+}
 
-    /// Returns how many requests were sent, retries included.
-    pub(super) fn requests(&self) -> u64 {
-        self.0.requests.load(Ordering::Relaxed)
+impl Patience {
+    /// Returns what follows from the longest wait for one answer.
+    pub(super) fn of(timeout: Duration) -> Self {
+        Self { stall: timeout, hold: timeout * 3 }
     }
 }
 
-impl CountingConnector {
-    /// Returns what beats with every answer.
-    pub(super) fn pulse(&self) -> &Pulse {
-        &self.0.pulse
-    }
-
-    /// Returns how many requests failed in a way that is worth another try.
-    pub(super) fn failures(&self) -> u64 {
-        self.0.failures.load(Ordering::Relaxed)
-    }
-}
-
-impl Gate {
-    /// Waits for this request's turn.
-    async fn pass(&self) {
-        self.requests.fetch_add(1, Ordering::Relaxed);
-        let Some(spacing) = self.spacing else { return };
-        let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        let now = nanoseconds(self.opened.elapsed());
-        let spacing = nanoseconds(spacing);
-        let turn = self
-            .next
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |next| Some(next.max(now) + spacing));
-        let turn = turn.unwrap_or(now).max(now);
-        tokio::time::sleep(Duration::from_nanos(turn - now)).await;
-    }
-}
-
-impl HttpConnector for CountingConnector {
+impl HttpConnector for Connector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
-        let client = ReqwestConnector::default().connect(options)?;
-        Ok(HttpClient::new(CountingService { client, gate: Arc::clone(&self.0) }))
+        let client = self.network.client(options)?;
+        Ok(HttpClient::new(Service { client, connector: self.clone() }))
     }
 }
 
+/// What a server failed to do in time.
+#[derive(Debug, thiserror::Error)]
+enum Impatience {
+    #[error("no answer began within {0:?}")]
+    NoAnswer(Duration),
+    #[error("the body stalled: nothing arrived for {0:?}")]
+    Stalled(Duration),
+    #[error("the server asks to wait {asked:?}; at most {limit:?} expected")]
+    AsksTooMuch { asked: Duration, limit: Duration },
+}
+
 #[derive(Debug)]
-struct CountingService {
+struct Service {
     client: HttpClient,
-    gate: Arc<Gate>,
+    connector: Connector,
 }
 
 #[async_trait::async_trait]
-impl HttpService for CountingService {
+impl HttpService for Service {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let Connector { network, window, patience, .. } = &self.connector;
         // a lock is kept however slowly others are asked to go, and says nothing of whether they move
         let keeps_lock = request.uri().path().ends_with(LOCK_PATH);
-        if keeps_lock {
-            self.gate.requests.fetch_add(1, Ordering::Relaxed);
-        } else {
-            self.gate.pass().await;
-        }
-        let answer = self.client.execute(request).await;
-        // what object_store tries again: see its `RetryConfig`
-        let failed = answer.as_ref().map_or(true, |answer| {
-            let status = answer.status();
-            status.is_server_error() || matches!(status.as_u16(), 408 | 429)
-        });
-        self.gate.failures.fetch_add(u64::from(failed), Ordering::Relaxed);
         if !keeps_lock {
-            self.gate.pulse.beat();
+            window.wait_for_server().await;
+            network.take_turn().await;
         }
-        answer
+        network.traffic().requests.add(1);
+        let asked = Instant::now();
+        let sent = Duration::from_secs(request.body().content_length() as u64 / SLOWEST_UPLOAD);
+        let answer = tokio::time::timeout(patience.stall + sent, self.client.execute(request)).await;
+        let answer = answer.unwrap_or_else(|_| {
+            Err(HttpError::new(HttpErrorKind::Timeout, Impatience::NoAnswer(patience.stall + sent)))
+        });
+        if !keeps_lock {
+            network.pulse().beat();
+        }
+        match answer {
+            Ok(answer) => self.take_in(answer, asked),
+            Err(error) => {
+                network.traffic().retries.add(1);
+                Err(error)
+            }
+        }
+    }
+}
+
+impl Service {
+    /// Looks at how a request was answered, and at what the server asks for.
+    fn take_in(&self, answer: HttpResponse, asked: Instant) -> Result<HttpResponse, HttpError> {
+        let Connector { network, window, patience, scheme } = &self.connector;
+        let status = answer.status();
+        // what object_store tries again: see its `RetryConfig`
+        if status.is_server_error() || matches!(status.as_u16(), 408 | 429) {
+            network.traffic().retries.add(1);
+        }
+        if matches!(status.as_u16(), 429 | 503) {
+            network.traffic().throttled.add(1);
+            window.refused(asked);
+            if let Some(wait) = retry_after(answer.headers()) {
+                if wait > patience.hold {
+                    let too_much = Impatience::AsksTooMuch { asked: wait, limit: patience.hold };
+                    return Err(HttpError::new(HttpErrorKind::Unknown, too_much));
+                }
+                window.hold(wait);
+            }
+        }
+        let (mut parts, body) = answer.into_parts();
+        if status == StatusCode::OK
+            && let Some(promised) = StoreChecksum::promised(&parts.headers, *scheme)
+        {
+            // object_store hands the extensions of an answer on to its caller
+            parts.extensions.insert(promised);
+        }
+        let body = WatchedBody {
+            body,
+            network: network.clone(),
+            stall: patience.stall,
+            impatience: Box::pin(tokio::time::sleep(patience.stall)),
+        };
+        Ok(HttpResponse::from_parts(parts, HttpResponseBody::new(body)))
+    }
+}
+
+/// Returns how long a server asks to wait (RFC 9110, section 10.2.3).
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    if let Ok(seconds) = text.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let date = httpdate::parse_http_date(text).ok()?;
+    Some(date.duration_since(std::time::SystemTime::now()).unwrap_or_default())
+}
+
+/// A body of which every part is counted, and awaited for a while only.
+#[derive(Debug)]
+struct WatchedBody {
+    body: HttpResponseBody,
+    network: Network,
+    stall: Duration,
+    impatience: Pin<Box<Sleep>>,
+}
+
+impl Body for WatchedBody {
+    type Data = Bytes;
+    type Error = HttpError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, HttpError>>> {
+        let found = Pin::new(&mut self.body).poll_frame(context);
+        match &found {
+            Poll::Ready(Some(Ok(frame))) => {
+                let bytes = frame.data_ref().map_or(0, Bytes::len);
+                self.network.traffic().bytes_received.add(bytes as u64);
+                self.network.pulse().beat();
+                let until = tokio::time::Instant::now() + self.stall;
+                self.impatience.as_mut().reset(until);
+            }
+            Poll::Ready(Some(Err(_))) => self.network.traffic().retries.add(1),
+            Poll::Ready(None) => {}
+            Poll::Pending if self.impatience.as_mut().poll(context).is_ready() => {
+                self.network.traffic().retries.add(1);
+                let stalled = Impatience::Stalled(self.stall);
+                return Poll::Ready(Some(Err(HttpError::new(HttpErrorKind::Timeout, stalled))));
+            }
+            Poll::Pending => {}
+        }
+        found
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asks(text: &str) -> Option<Duration> {
+        let mut headers = HeaderMap::new();
+        headers.insert(RETRY_AFTER, text.parse().unwrap());
+        retry_after(&headers)
+    }
+
+    #[test]
+    fn servers_ask_to_wait_for_seconds_or_until_a_date() {
+        assert_eq!(asks("120"), Some(Duration::from_secs(120)));
+        assert_eq!(asks("Wed, 21 Oct 2015 07:28:00 GMT"), Some(Duration::ZERO));
+        let later = std::time::SystemTime::now() + Duration::from_secs(90);
+        let wait = asks(&httpdate::fmt_http_date(later)).unwrap();
+        assert!(wait > Duration::from_secs(60) && wait <= Duration::from_secs(91), "{wait:?}");
+        assert_eq!(asks("soon"), None);
+        assert_eq!(retry_after(&HeaderMap::new()), None);
     }
 }

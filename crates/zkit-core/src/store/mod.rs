@@ -4,11 +4,15 @@
 //! `Unreadable`. The two are never mixed up: absent chunks read as fill values, unreadable ones must not.
 
 mod any;
+mod body;
 mod byte_source;
+mod clients;
 mod http;
+mod integrity;
 mod key;
 mod local;
 mod memory;
+mod network;
 mod parts;
 mod reach;
 mod references;
@@ -16,6 +20,8 @@ mod remote;
 mod seen;
 mod targets;
 mod upload;
+mod versions;
+mod window;
 mod write_back;
 mod writer;
 mod zip;
@@ -24,6 +30,7 @@ pub use any::{Child, ChildKind, ObjectInfo, ObjectKind, ObjectStat, Store, Store
 pub use key::{is_safe_name, join};
 pub use local::LocalStore;
 pub use memory::MemoryStore;
+pub use network::{Network, NetworkLimits};
 pub use reach::{Reach, reach};
 pub use references::{Locate, Located, ReferenceStore};
 pub use remote::{FetchResult, RemoteStore};

@@ -73,8 +73,8 @@ impl ReferenceStore {
         self.targets.may_be_remote()
     }
 
-    pub(super) fn requests(&self) -> (u64, u64) {
-        self.targets.requests()
+    pub(super) fn reads_in_flight(&self) -> usize {
+        self.targets.reads_in_flight()
     }
 
     pub(super) fn get(&self, key: &str, limit: u64, buffer: &mut Vec<u8>) -> Result<bool> {

@@ -11,21 +11,19 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures_util::future::{Either, select};
 use futures_util::{StreamExt as _, TryStreamExt as _};
-use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
-use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
-use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
-use object_store::http::HttpBuilder;
-use object_store::multipart::MultipartStore;
 use object_store::path::Path as ObjectPath;
-use object_store::{
-    ClientConfigKey, ClientOptions, GetOptions, GetRange, ObjectStore, ObjectStoreExt as _, RetryConfig,
-};
+use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt as _};
 use tokio::runtime::Runtime;
 
 use super::any::{Child, ChildKind, ObjectInfo, ObjectKind, ObjectStat, StoreOptions, too_large};
-use super::http::CountingConnector;
+use super::body::{Extent, is_another_version};
+use super::clients::build;
+use super::http::{Connector, Patience};
+use super::network::Network;
 use super::parts::PartsServer;
 use super::seen::{Reads, Seen, SeenLog, names_stamp};
+use super::versions::{ReadVersion, Versions};
+use super::window::Window;
 use crate::cancel::Cancel;
 use crate::error::{Error, ErrorKind, Result};
 use crate::location::{Scheme, StoreUrl, percent_decode, redact};
@@ -35,17 +33,13 @@ pub type FetchResult = Result<Option<Bytes>>;
 
 /// How soon waiting requests learn that the run is cancelled.
 const CANCEL_CHECK_EVERY: Duration = Duration::from_millis(100);
-/// Tries of one request beside the first, at pauses that double up to 15 seconds.
-const MAX_RETRIES: usize = 8;
-/// Small objects that are read at once.
-const SMALL_READS_IN_FLIGHT: usize = 64;
 
 /// A store behind a protocol; a clone shares its connections and counters.
 #[derive(Debug, Clone)]
 pub struct RemoteStore {
     pub(super) inner: Arc<Inner>,
     pub(super) runtime: Arc<Runtime>,
-    pub(super) connector: CountingConnector,
+    pub(super) network: Network,
     pub(super) cancel: Cancel,
     /// Longest wait for one answer with all its retries; else their own limits hold.
     pub(super) patience: Option<Duration>,
@@ -67,52 +61,52 @@ pub(super) struct Inner {
     pub(super) parts: Option<PartsServer>,
     prefix: ObjectPath,
     pub(super) place: String,
-    /// The URL up to its path: stores with the same share their connections.
+    /// The URL up to its path: stores with the same share a client.
     base: String,
+    /// How many reads are in flight, together with those of other stores of the same server.
+    pub(super) window: Arc<Window>,
     /// What was read, where that is remembered.
     seen: Option<Box<SeenLog>>,
+    /// Of what parts were read.
+    pub(super) versions: Versions,
+    pub(super) network: Network,
 }
 
 impl RemoteStore {
-    /// Prepares the client; the store is not contacted yet.
+    /// Prepares the client; the store is not contacted yet. Stores that are opened with the same [`Network`] share its
+    /// connections.
     pub fn open(url: &StoreUrl, options: &StoreOptions) -> Result<Self> {
-        let connector = CountingConnector::new(options.max_requests_per_second, options.pulse.clone());
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .thread_name("zkit-remote")
-            .enable_all()
-            .build()
-            .map_err(|error| {
-                Error::new(ErrorKind::Unreadable, "could not start the network threads").with_source(error)
-            })?;
-        Self::assemble(url, options, connector, Arc::new(runtime))
-    }
-
-    /// Prepares the client of another store, on the threads of this one: its requests are counted and spaced with those
-    /// of this one.
-    pub(super) fn open_other(&self, url: &StoreUrl, options: &StoreOptions) -> Result<Self> {
-        Self::assemble(url, options, self.connector.clone(), Arc::clone(&self.runtime))
-    }
-
-    fn assemble(
-        url: &StoreUrl,
-        options: &StoreOptions,
-        connector: CountingConnector,
-        runtime: Arc<Runtime>,
-    ) -> Result<Self> {
         let StoreUrl::Remote { scheme, url: parsed } = url else {
             return Err(Error::new(ErrorKind::Usage, format!("{url} is not a remote store")));
         };
         let place = url.to_string();
         let failed = |error: object_store::Error| setup_error(url, &error);
+        let base = parsed[..url::Position::BeforePath].to_owned();
+        let network = options.network.clone();
+        let window = network.window(&base);
+        let connector = Connector {
+            network: network.clone(),
+            window: Arc::clone(&window),
+            patience: Patience::of(options.timeout),
+            scheme: *scheme,
+        };
         let (store, parts) = build(*scheme, parsed, options, &connector).map_err(failed)?;
         let prefix = prefix_of(*scheme, parsed).map_err(|error| failed(error.into()))?;
-        let base = parsed[..url::Position::BeforePath].to_owned();
         let cancel = options.cancel.clone();
         Ok(Self {
-            inner: Arc::new(Inner { store, parts, prefix, place, base, seen: SeenLog::of(options.reads) }),
-            runtime,
-            connector,
+            inner: Arc::new(Inner {
+                store,
+                parts,
+                prefix,
+                place,
+                base,
+                window,
+                seen: SeenLog::of(options.reads),
+                versions: Versions::default(),
+                network: network.clone(),
+            }),
+            runtime: network.runtime()?,
+            network,
             cancel,
             patience: None,
         })
@@ -138,7 +132,7 @@ impl RemoteStore {
         Ok(self.with_prefix(prefix, format!("{place}{suffix}")))
     }
 
-    /// Returns the store at `url`, over the connections of this one if it lies in the same bucket.
+    /// Returns the store at `url`, over the client of this one if it lies in the same bucket.
     pub fn open_beside(&self, url: &StoreUrl, options: &StoreOptions) -> Result<Self> {
         match url {
             StoreUrl::Remote { scheme, url: parsed }
@@ -153,24 +147,21 @@ impl RemoteStore {
 
     fn with_prefix(&self, prefix: ObjectPath, place: String) -> Self {
         let (store, parts) = (Arc::clone(&self.inner.store), self.inner.parts.clone());
-        let base = self.inner.base.clone();
+        let (base, window) = (self.inner.base.clone(), Arc::clone(&self.inner.window));
         let seen = SeenLog::of(if self.inner.seen.is_some() { Reads::Kept } else { Reads::Forgotten });
-        Self { inner: Arc::new(Inner { store, parts, prefix, place, base, seen }), ..self.clone() }
+        let (versions, network) = (Versions::default(), self.network.clone());
+        let inner = Inner { store, parts, prefix, place, base, window, seen, versions, network };
+        Self { inner: Arc::new(inner), ..self.clone() }
     }
 
     /// Says that something moved, where waiting is all there is to do.
     pub fn pulse(&self) {
-        self.connector.pulse().beat();
+        self.network.pulse().beat();
     }
 
     /// Returns where the store is, without secrets.
     pub fn place(&self) -> &str {
         &self.inner.place
-    }
-
-    /// Returns how many requests were sent, and how many of them failed and were tried again.
-    pub fn requests(&self) -> (u64, u64) {
-        (self.connector.requests(), self.connector.failures())
     }
 
     /// Waits for requests, or until the run is cancelled: time-outs and retries may take minutes.
@@ -200,9 +191,7 @@ impl RemoteStore {
 
     /// Returns what stands at keys now, several asked for at once; keys of folders end in a slash.
     pub(super) fn see_many(&self, keys: &[&str]) -> Result<Vec<Seen>> {
-        let asked = keys.iter().map(|key| self.inner.see(key));
-        let asked = futures_util::stream::iter(asked).buffered(SMALL_READS_IN_FLIGHT);
-        self.wait(asked.try_collect::<Vec<_>>())
+        self.wait_for_all(keys.iter().map(|key| self.inner.see(key))).into_iter().collect()
     }
 
     /// Starts reading an object and calls `done` from a network thread; `done` must not block.
@@ -248,24 +237,37 @@ impl RemoteStore {
         })
     }
 
-    /// Reads many small objects, several at once; results are in the order of `keys`.
+    /// Reads many small objects, as many at once as the window lets through; results are in the order of `keys`.
     pub fn get_many(&self, keys: &[String], limit: u64) -> Vec<FetchResult> {
-        let reads = keys.iter().map(|key| self.inner.get(key, limit));
-        let reads = futures_util::stream::iter(reads).buffered(SMALL_READS_IN_FLIGHT).collect::<Vec<_>>();
-        match self.wait(async { Ok(reads.await) }) {
-            Ok(results) => results,
-            Err(_) => keys.iter().map(|_| self.cancel.check().map(|()| None)).collect(),
+        self.wait_for_all(keys.iter().map(|key| self.inner.get(key, limit)))
+    }
+
+    /// Reads pieces of objects, of stores that share the network of this one, many at once and in their order.
+    pub(super) fn get_pieces(&self, pieces: &[Piece], limit: u64) -> Vec<FetchResult> {
+        self.wait_for_all(pieces.iter().map(|piece| piece.store.inner.get_piece(piece, limit)))
+    }
+
+    /// Waits for reads, as many at once as there may be; results are in their order.
+    fn wait_for_all<T>(
+        &self,
+        reads: impl ExactSizeIterator<Item = impl Future<Output = Result<T>>>,
+    ) -> Vec<Result<T>> {
+        let count = reads.len();
+        // one that is slow does not hold up those behind it
+        let numbered = reads.enumerate().map(|(at, read)| async move { (at, read.await) });
+        let reads = futures_util::stream::iter(numbered).buffer_unordered(self.reads_in_flight());
+        match self.wait(async { Ok(reads.collect::<Vec<_>>().await) }) {
+            Ok(mut results) => {
+                results.sort_unstable_by_key(|(at, _)| *at);
+                results.into_iter().map(|(_, result)| result).collect()
+            }
+            Err(error) => (0..count).map(|_| Err(error.again())).collect(),
         }
     }
 
-    /// Reads pieces of objects, of stores that share the threads of this one, several at once and in their order.
-    pub(super) fn get_pieces(&self, pieces: &[Piece], limit: u64) -> Vec<FetchResult> {
-        let reads = pieces.iter().map(|piece| piece.store.inner.get_piece(piece, limit));
-        let reads = futures_util::stream::iter(reads).buffered(SMALL_READS_IN_FLIGHT).collect::<Vec<_>>();
-        match self.wait(async { Ok(reads.await) }) {
-            Ok(results) => results,
-            Err(_) => pieces.iter().map(|_| self.cancel.check().map(|()| None)).collect(),
-        }
+    /// Returns how many reads are on their way at most: what one caller begins before its first is done.
+    pub(super) fn reads_in_flight(&self) -> usize {
+        self.network.connections()
     }
 
     /// Calls `visit` for the objects below `prefix` until it breaks off.
@@ -277,6 +279,7 @@ impl RemoteStore {
         self.check_listable()?;
         let path = self.inner.path(prefix)?;
         self.wait(async {
+            let _permit = self.inner.window.enter().await;
             let mut objects = self.inner.store.list(Some(&path));
             while let Some(object) =
                 objects.try_next().await.map_err(|error| self.inner.error("list", prefix, &error))?
@@ -302,25 +305,15 @@ impl RemoteStore {
     /// Returns the entries directly below `prefix`, sorted by name.
     pub fn children(&self, prefix: &str) -> Result<Vec<Child>> {
         self.check_listable()?;
-        let path = self.inner.path(prefix)?;
-        let listed = self.wait(async {
-            let listed = self.inner.store.list_with_delimiter(Some(&path)).await;
-            listed.map_err(|error| self.inner.error("list", prefix, &error))
-        })?;
-        if let Some(log) = &self.inner.seen {
-            log.add(&format!("{prefix}/"), Seen::Folder(listing_stamp(&listed)));
+        self.wait(self.inner.children(prefix))
+    }
+
+    /// Returns the entries directly below each prefix, sorted by name, several asked for at once.
+    pub fn children_many(&self, prefixes: &[&str]) -> Vec<Result<Vec<Child>>> {
+        if let Err(error) = self.check_listable() {
+            return prefixes.iter().map(|_| Err(error.again())).collect();
         }
-        let name_of = |path: &ObjectPath| path.filename().map(str::to_owned);
-        let directories = listed
-            .common_prefixes
-            .iter()
-            .filter_map(name_of)
-            .map(|name| Child { name, kind: ChildKind::Directory });
-        let objects = listed.objects.iter().filter_map(|object| name_of(&object.location));
-        let objects = objects.map(|name| Child { name, kind: ChildKind::Object(ObjectKind::Regular) });
-        let mut children: Vec<Child> = directories.chain(objects).collect();
-        children.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-        Ok(children)
+        self.wait_for_all(prefixes.iter().map(|prefix| self.inner.children(prefix)))
     }
 
     /// Refuses to list a web server: few speak WebDAV, and asking the others takes seconds of retries.
@@ -344,6 +337,7 @@ impl Inner {
 
     async fn get(&self, key: &str, limit: u64) -> FetchResult {
         let path = self.path(key)?;
+        let mut permit = self.window.enter().await;
         let result = match self.store.get(&path).await {
             Ok(result) => result,
             Err(object_store::Error::NotFound { .. }) => return Ok(self.saw_nothing(key)),
@@ -353,7 +347,7 @@ impl Inner {
         if result.meta.size > limit {
             return Err(too_large(&format!("`{key}` in {}", self.place), result.meta.size, limit));
         }
-        result.bytes().await.map(Some).map_err(|error| self.error("read", key, &error))
+        self.body((key, &path), result, Extent::Whole, &mut permit).await.map(Some)
     }
 
     /// Reads a part of an object, or all of it; fewer bytes than asked for where it ends before them.
@@ -372,14 +366,40 @@ impl Inner {
     }
 
     async fn size(&self, key: &str) -> Result<Option<u64>> {
-        match self.store.head(&self.path(key)?).await {
+        let path = self.path(key)?;
+        let _permit = self.window.enter().await;
+        match self.store.head(&path).await {
             Ok(meta) => {
                 self.saw(key, &meta);
-                Ok(Some(meta.size))
+                match self.versions.agrees(key, ReadVersion::of(&meta)) {
+                    true => Ok(Some(meta.size)),
+                    false => Err(self.changed(key)),
+                }
             }
             Err(object_store::Error::NotFound { .. }) => Ok(self.saw_nothing(key)),
             Err(error) => Err(self.error("read", key, &error)),
         }
+    }
+
+    async fn children(&self, prefix: &str) -> Result<Vec<Child>> {
+        let path = self.path(prefix)?;
+        let _permit = self.window.enter().await;
+        let listed = self.store.list_with_delimiter(Some(&path)).await;
+        let listed = listed.map_err(|error| self.error("list", prefix, &error))?;
+        if let Some(log) = &self.seen {
+            log.add(&format!("{prefix}/"), Seen::Folder(listing_stamp(&listed)));
+        }
+        let name_of = |path: &ObjectPath| path.filename().map(str::to_owned);
+        let directories = listed
+            .common_prefixes
+            .iter()
+            .filter_map(name_of)
+            .map(|name| Child { name, kind: ChildKind::Directory });
+        let objects = listed.objects.iter().filter_map(|object| name_of(&object.location));
+        let objects = objects.map(|name| Child { name, kind: ChildKind::Object(ObjectKind::Regular) });
+        let mut children: Vec<Child> = directories.chain(objects).collect();
+        children.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        Ok(children)
     }
 
     fn saw(&self, key: &str, meta: &object_store::ObjectMeta) {
@@ -397,6 +417,7 @@ impl Inner {
 
     /// Returns what stands at a key now.
     async fn see(&self, key: &str) -> Result<Seen> {
+        let _permit = self.window.enter().await;
         if let Some(prefix) = key.strip_suffix('/') {
             let listed = self.store.list_with_delimiter(Some(&self.path(prefix)?)).await;
             let listed = listed.map_err(|error| self.error("list", prefix, &error))?;
@@ -417,20 +438,26 @@ impl Inner {
         buffer: &mut Vec<u8>,
     ) -> Result<Option<u64>> {
         let path = self.path(key)?;
-        let options = GetOptions { range: Some(range), ..GetOptions::default() };
+        let mut permit = self.window.enter().await;
+        let condition = self.versions.of(key).and_then(|version| version.condition());
+        let options = GetOptions { range: Some(range), if_match: condition, ..GetOptions::default() };
         let result = match self.store.get_opts(&path, options).await {
             Ok(result) => result,
             Err(object_store::Error::NotFound { .. }) => return Ok(self.saw_nothing(key)),
+            Err(error) if is_another_version(&error) => return Err(self.changed(key)),
             Err(error) => return Err(self.error("read a part of", key, &error)),
         };
         self.saw(key, &result.meta);
+        if !self.versions.agrees(key, ReadVersion::of(&result.meta)) {
+            return Err(self.changed(key));
+        }
         let size = result.meta.size;
         if result.range.end - result.range.start > length {
             let message =
                 format!("could not read a part of `{key}` in {}: the server ignores ranges", self.place);
             return Err(Error::new(ErrorKind::Unreadable, message));
         }
-        let bytes = result.bytes().await.map_err(|error| self.error("read a part of", key, &error))?;
+        let bytes = self.body((key, &path), result, Extent::Part, &mut permit).await?;
         buffer.extend_from_slice(&bytes);
         Ok(Some(size))
     }
@@ -517,88 +544,6 @@ impl From<&object_store::Error> for Redacted {
         }
         Self(short)
     }
-}
-
-fn build(
-    scheme: Scheme,
-    url: &url::Url,
-    options: &StoreOptions,
-    connector: &CountingConnector,
-) -> object_store::Result<(Arc<dyn ObjectStore>, Option<PartsServer>)> {
-    // a throttled server asks for patience, a wrong address for none: some twenty seconds
-    let retry = RetryConfig {
-        max_retries: MAX_RETRIES,
-        retry_timeout: options.timeout * 3,
-        ..RetryConfig::default()
-    };
-    let mut client = ClientOptions::new()
-        .with_timeout(options.timeout)
-        .with_connect_timeout(options.timeout.min(Duration::from_secs(10)));
-    for (key, value) in settings(options) {
-        // `AWS_ALLOW_HTTP` and its like mean the client's `allow_http`
-        let plain =
-            ["aws_", "google_", "azure_"].iter().find_map(|prefix| key.strip_prefix(prefix)).unwrap_or(&key);
-        if let Ok(key) = plain.parse::<ClientConfigKey>() {
-            client = client.with_config(key, value);
-        }
-        // who names an endpoint without encryption means it
-        if key.contains("endpoint") && value.starts_with("http://") {
-            client = client.with_allow_http(true);
-        }
-    }
-    let base = &url[..url::Position::BeforePath];
-    Ok(match scheme {
-        Scheme::S3 => {
-            let builder = AmazonS3Builder::new().with_url(base).with_client_options(client).with_retry(retry);
-            let builder =
-                builder.with_http_connector(connector.clone()).with_skip_signature(options.anonymous);
-            let known = settings(options)
-                .filter_map(|(key, value)| Some((key.parse::<AmazonS3ConfigKey>().ok()?, value)));
-            let known = known.filter(|(key, _)| !matches!(key, AmazonS3ConfigKey::Client(_)));
-            both(known.fold(builder, |builder, (key, value)| builder.with_config(key, value)).build()?)
-        }
-        Scheme::Gcs => {
-            let builder =
-                GoogleCloudStorageBuilder::new().with_url(base).with_client_options(client).with_retry(retry);
-            let builder =
-                builder.with_http_connector(connector.clone()).with_skip_signature(options.anonymous);
-            let known = settings(options)
-                .filter_map(|(key, value)| Some((key.parse::<GoogleConfigKey>().ok()?, value)));
-            let known = known.filter(|(key, _)| !matches!(key, GoogleConfigKey::Client(_)));
-            both(known.fold(builder, |builder, (key, value)| builder.with_config(key, value)).build()?)
-        }
-        Scheme::Azure => {
-            let builder =
-                MicrosoftAzureBuilder::new().with_url(base).with_client_options(client).with_retry(retry);
-            let builder =
-                builder.with_http_connector(connector.clone()).with_skip_signature(options.anonymous);
-            let known = settings(options)
-                .filter_map(|(key, value)| Some((key.parse::<AzureConfigKey>().ok()?, value)));
-            let known = known.filter(|(key, _)| !matches!(key, AzureConfigKey::Client(_)));
-            both(known.fold(builder, |builder, (key, value)| builder.with_config(key, value)).build()?)
-        }
-        Scheme::Http => {
-            let whole = url.as_str().trim_end_matches('/');
-            let client = if url.scheme() == "http" { client.with_allow_http(true) } else { client };
-            let builder = HttpBuilder::new().with_url(whole).with_client_options(client).with_retry(retry);
-            (Arc::new(builder.with_http_connector(connector.clone()).build()?), None)
-        }
-    })
-}
-
-/// Returns a client as both of what it is.
-fn both<Client: ObjectStore + MultipartStore>(client: Client) -> (Arc<dyn ObjectStore>, Option<PartsServer>) {
-    let client = Arc::new(client);
-    (Arc::<Client>::clone(&client), Some(PartsServer(client)))
-}
-
-/// Returns the environment's settings, then the caller's, with keys in lower case as object_store parses them.
-fn settings(options: &StoreOptions) -> impl Iterator<Item = (String, &str)> {
-    options
-        .environment
-        .iter()
-        .chain(&options.options)
-        .map(|(key, value)| (key.to_ascii_lowercase(), value.as_str()))
 }
 
 fn setup_error(url: &StoreUrl, error: &object_store::Error) -> Error {

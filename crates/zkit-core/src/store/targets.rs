@@ -83,9 +83,9 @@ impl Targets {
         self.allowed.iter().any(|allowed| matches!(allowed, Allowed::Remote(_)))
     }
 
-    /// Returns how many requests were sent, and how many of them failed and were tried again.
-    pub(super) fn requests(&self) -> (u64, u64) {
-        self.remotes().first.as_ref().map_or((0, 0), RemoteStore::requests)
+    /// Returns how many reads may wait for a network at once; 0 where none does.
+    pub(super) fn reads_in_flight(&self) -> usize {
+        if self.may_be_remote() { self.options.network.connections() } else { 0 }
     }
 
     /// Returns where a target lies, if it may be read.
@@ -166,10 +166,7 @@ impl Targets {
         }
         let name = base.to_string();
         let place = StoreUrl::Remote { scheme: *scheme, url: base };
-        let store = match &remotes.first {
-            Some(first) => first.open_other(&place, &self.options)?,
-            None => RemoteStore::open(&place, &self.options)?,
-        };
+        let store = RemoteStore::open(&place, &self.options)?;
         remotes.first.get_or_insert_with(|| store.clone());
         // signed addresses differ in each target
         if remotes.by_host.len() >= REMOTES_MOST {

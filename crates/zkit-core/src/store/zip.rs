@@ -134,9 +134,8 @@ impl ZipStore {
         self.source.is_remote()
     }
 
-    /// Returns how many requests were sent, and how many of them failed and were tried again.
-    pub(super) fn requests(&self) -> (u64, u64) {
-        self.source.requests()
+    pub(super) fn reads_in_flight(&self) -> usize {
+        self.source.reads_in_flight()
     }
 
     /// Returns the size of a member and what changes when the file is rewritten, without reading it: a hash of the file's

@@ -9,6 +9,7 @@ use super::arrays::{self, ArrayOutput};
 use super::stages::Seconds;
 use crate::memory;
 use crate::shell::Shell;
+use crate::traffic::TrafficOutput;
 use crate::writing::run::{Done, Run};
 
 /// Skipped chunks that people are told of by name; programs get them all.
@@ -31,8 +32,8 @@ struct DoneOutput<'a, Fields> {
     bytes_decoded: u64,
     bytes_encoded: u64,
     bytes_written: u64,
-    requests: u64,
-    retries: u64,
+    #[serde(flatten)]
+    traffic: TrafficOutput,
     seconds: Seconds,
     peak_memory_bytes: Option<u64>,
     verified: VerifiedOutput,
@@ -113,8 +114,6 @@ fn output<'a, Fields: Serialize>(
         inner_chunk: chunk.inner_chunk.clone(),
         message: chunk.message.clone(),
     });
-    let requests = run.source_stores().map(zkit_core::store::Store::requests);
-    let requests = requests.fold(done.written.requests, |sum, one| (sum.0 + one.0, sum.1 + one.1));
     let sources = run.sources();
     DoneOutput {
         schema_version: 1,
@@ -130,8 +129,7 @@ fn output<'a, Fields: Serialize>(
         bytes_decoded: meter.bytes_decoded.get(),
         bytes_encoded: meter.bytes_encoded.get(),
         bytes_written: meter.bytes_written.get(),
-        requests: requests.0,
-        retries: requests.1,
+        traffic: TrafficOutput::of(&meter.traffic),
         seconds: Seconds::of(meter, done.total_time, done.plan_time),
         peak_memory_bytes: memory::peak_rss_bytes(),
         verified: VerifiedOutput {
@@ -235,6 +233,9 @@ fn facts<Fields>(
     }
     for (key, value) in own {
         facts.fact(key, value);
+    }
+    if let Some(traffic) = output.traffic.in_words() {
+        facts.fact("network", traffic);
     }
     facts.fact("time", format::duration(done.total_time));
     if output.seconds.is_worth_telling() {

@@ -81,34 +81,80 @@ pub fn sample_array(
     let reader = ArrayReader::new(source.store, source.array, source.chunk_limit)?;
     let piece = Piece { source: &metadata.grid, target: &target, item_bytes, chunks_most };
 
-    let (mut regions, mut samples, mut repeated) = (Vec::new(), Vec::new(), None);
-    let (mut bytes, mut chunks) = (0, 0);
+    let mut regions: Vec<Region> = Vec::new();
     for position in places(source.stored) {
-        context.cancel.check()?;
         let region = piece.around(&metadata.grid.chunk_region(&metadata.grid.index_at(position)).start);
-        if region.is_empty() || regions.contains(&region) {
-            continue;
+        if !region.is_empty() && !regions.contains(&region) {
+            regions.push(region);
         }
-        let mut sample = Vec::new();
-        read_slab(&reader, &region, &mut sample, context)?;
-        chunks += piece.chunks_touched(&region);
-        regions.push(region);
-        if is_repeated(&sample, item_bytes) {
-            repeated.get_or_insert(sample);
-        } else {
-            bytes += sample.len() as u64;
-            samples.push(sample);
-        }
-        // the next piece may be as large as the largest one
-        if bytes + PIECE_BYTES > SAMPLE_BYTES + 3 || samples.len() == PIECES_MOST || chunks >= 3 * chunks_most
-        {
-            break;
+    }
+    let (mut samples, mut repeated, mut taken) = (Vec::new(), None, Taken::default());
+    let mut left = regions.as_slice();
+    while !left.is_empty() && !taken.is_enough(chunks_most) {
+        // those that will do if none of them is one repeated element
+        let mut hoped = taken;
+        let count = left.iter().take_while(|region| {
+            let wanted = !hoped.is_enough(chunks_most);
+            hoped.add(piece.bytes(region), piece.chunks_touched(region));
+            wanted
+        });
+        let (wave, rest) = left.split_at(count.count());
+        left = rest;
+        for (region, sample) in wave.iter().zip(read_wave(&reader, wave, context)) {
+            let sample = sample?;
+            if is_repeated(&sample, item_bytes) {
+                taken.chunks += piece.chunks_touched(region);
+                repeated.get_or_insert(sample);
+            } else {
+                taken.add(sample.len() as u64, piece.chunks_touched(region));
+                samples.push(sample);
+            }
         }
     }
     if samples.is_empty() {
         samples.extend(repeated);
     }
     Ok(samples)
+}
+
+/// What was read of an array.
+#[derive(Debug, Clone, Copy, Default)]
+struct Taken {
+    pieces: usize,
+    bytes: u64,
+    chunks: u64,
+}
+
+impl Taken {
+    fn add(&mut self, bytes: u64, chunks: u64) {
+        self.pieces += 1;
+        self.bytes += bytes;
+        self.chunks += chunks;
+    }
+
+    fn is_enough(&self, chunks_most: u64) -> bool {
+        // the next piece may be as large as the largest one
+        self.bytes + PIECE_BYTES > SAMPLE_BYTES + 3
+            || self.pieces == PIECES_MOST
+            || self.chunks >= 3 * chunks_most
+    }
+}
+
+/// Reads regions; those of a remote store side by side.
+fn read_wave(reader: &ArrayReader<'_>, regions: &[Region], context: ReadContext<'_>) -> Vec<Result<Vec<u8>>> {
+    let read = |region: &Region| {
+        context.cancel.check()?;
+        let mut sample = Vec::new();
+        read_slab(reader, region, &mut sample, context).map(|()| sample)
+    };
+    if !reader.store().is_remote() {
+        return regions.iter().map(read).collect();
+    }
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = regions.iter().map(|region| scope.spawn(|| read(region))).collect();
+        let joined = threads.into_iter().map(|thread| thread.join());
+        joined.map(|read| read.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    })
 }
 
 /// Returns what filters made of a few chunks.
@@ -220,6 +266,10 @@ impl Piece<'_> {
     fn chunks_between(&self, dimension: usize, start: u64, end: u64) -> u64 {
         let index = |element| self.source.chunk_along(dimension, element).index;
         index(end.saturating_sub(1).max(start)) - index(start) + 1
+    }
+
+    fn bytes(&self, region: &Region) -> u64 {
+        region.elements().unwrap_or(u64::MAX).saturating_mul(self.item_bytes)
     }
 
     fn chunks_touched(&self, region: &Region) -> u64 {

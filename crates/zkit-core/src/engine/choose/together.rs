@@ -39,8 +39,18 @@ pub fn choose_together(
         chunk_bytes = chunk_bytes.max(product(chunk_shape).unwrap_or(u64::MAX).saturating_mul(item));
         decoded_bytes = decoded_bytes.saturating_add(source.array.metadata.decoded_bytes().unwrap_or(0));
     }
-    for (source, chunk_shape) in arrays.iter().take(ARRAYS_MOST) {
-        match sample_array(source, chunk_shape, context) {
+    let sampled = std::thread::scope(|scope| {
+        let sample =
+            |(source, chunk_shape): &(SampleSource<'_>, Vec<u64>)| sample_array(source, chunk_shape, context);
+        let threads: Vec<_> =
+            arrays.iter().take(ARRAYS_MOST).map(|array| scope.spawn(move || sample(array))).collect();
+        let joined = threads.into_iter().map(|thread| thread.join());
+        joined
+            .map(|sampled| sampled.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect::<Vec<_>>()
+    });
+    for ((source, _), sampled) in arrays.iter().zip(sampled) {
+        match sampled {
             Ok(samples) => pieces.push(samples),
             Err(error) if error.kind() == ErrorKind::Cancelled => return Err(error),
             Err(error) => {

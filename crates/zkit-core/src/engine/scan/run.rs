@@ -27,8 +27,8 @@ use crate::units::saturating_usize;
 const RUN_CHUNKS: u64 = 64;
 /// Decoded bytes that a thread takes at once, but for one chunk.
 const RUN_BYTES: u64 = 16 << 20;
-/// Threads that fetch from a remote store, each many chunks at once.
-const FETCHERS: usize = 4;
+/// Threads that fetch from a remote store, at least, however little memory there is.
+const FETCHERS_LEAST: usize = 4;
 /// Where nothing can be listed, every chunk is asked for, if there are not more.
 const UNLISTED_MOST: u64 = 1 << 20;
 
@@ -122,6 +122,11 @@ fn tiers(
     tiers
 }
 
+/// Returns how many chunks of so many bytes a thread takes at once.
+fn run_length(decoded_bytes: u64) -> u64 {
+    (RUN_BYTES / decoded_bytes.max(1)).clamp(1, RUN_CHUNKS)
+}
+
 struct Work<'a> {
     store: &'a Store,
     targets: &'a [ScanTarget<'a>],
@@ -136,6 +141,7 @@ struct Work<'a> {
 impl Work<'_> {
     /// Scans some targets.
     fn run(&self, positions: Vec<usize>, threads: usize, memory: u64) {
+        let fetchers = self.fetchers(&positions, memory);
         let queue = Mutex::new(self.runs(positions));
         let next = || queue.lock().ok().and_then(|mut runs| runs.next());
         if !self.store.is_remote() {
@@ -153,7 +159,7 @@ impl Work<'_> {
         // threads that decode never wait for the network: others fetch for them
         let (ready, to_scan): (Sender<Fetched>, Receiver<Fetched>) = bounded(threads);
         std::thread::scope(|scope| {
-            for _ in 0..FETCHERS {
+            for _ in 0..fetchers {
                 let ready = ready.clone();
                 let next = &next;
                 scope.spawn(move || {
@@ -180,13 +186,31 @@ impl Work<'_> {
         });
     }
 
+    /// Returns how many threads fetch: as many as there may be reads, as a run may be a single chunk, if a quarter of the memory
+    /// holds what they fetch.
+    fn fetchers(&self, positions: &[usize], memory: u64) -> usize {
+        let fetched = |&target: &usize| {
+            let decoded = self.targets[target].array.metadata.chunk_decoded_bytes().unwrap_or(1 << 20);
+            let stored =
+                self.targets[target].listing.map(|listing| (listing.stored.len(), listing.sizes.range()));
+            let (chunks, largest) = match stored {
+                Some((chunks, Some((_, largest)))) => (chunks, largest),
+                Some((_, None)) => (0, 0),
+                None => (u64::MAX, decoded),
+            };
+            largest.saturating_mul(run_length(decoded).min(chunks))
+        };
+        let largest = positions.iter().map(fetched).max().unwrap_or(0);
+        saturating_usize(memory / 4 / largest.max(1)).min(self.store.reads_in_flight()).max(FETCHERS_LEAST)
+    }
+
     /// Returns the runs of chunks of some targets, one target after the other.
     fn runs(&self, targets: Vec<usize>) -> impl Iterator<Item = Run> + Send {
         let stocks: Vec<Stock> = self.targets.iter().map(|target| stock(target)).collect();
         let shares = shares(self.sample, &stocks);
         targets.into_iter().flat_map(move |target| {
             let decoded = self.targets[target].array.metadata.chunk_decoded_bytes().unwrap_or(1 << 20);
-            let length = (RUN_BYTES / decoded.max(1)).clamp(1, RUN_CHUNKS);
+            let length = run_length(decoded);
             let mut positions = self.positions(target, shares[target]);
             std::iter::from_fn(move || {
                 let positions: Vec<u64> = positions.by_ref().take(saturating_usize(length)).collect();

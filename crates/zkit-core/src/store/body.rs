@@ -1,0 +1,164 @@
+//! The bodies of answers, brought together to what was asked for: gone on with where they break off, of one version, and
+//! compared with the server's own checksum.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use object_store::path::Path as ObjectPath;
+use object_store::{GetOptions, GetRange, GetResult, ObjectMeta, ObjectStoreExt as _};
+
+use super::integrity::StoreChecksum;
+use super::remote::Inner;
+use super::versions::ReadVersion;
+use super::window::Permit;
+use crate::error::{Error, ErrorKind, Result};
+use crate::units::saturating_usize;
+
+/// How often a body that breaks off without bringing anything is asked for again. object_store did so before, where the
+/// server names versions.
+const TRIES_WITHOUT_BYTES: u32 = 4;
+/// The pause before the first of these; the next ones are longer.
+const PAUSE: Duration = Duration::from_millis(200);
+/// A body is not given more room than this before it arrives.
+const ROOM_AT_FIRST: u64 = 64 << 20;
+
+/// What is read.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Extent {
+    /// An object.
+    Whole,
+    /// A part of one.
+    Part,
+}
+
+impl Extent {
+    pub(super) fn doing(self) -> &'static str {
+        match self {
+            Self::Whole => "read",
+            Self::Part => "read a part of",
+        }
+    }
+}
+
+impl Inner {
+    /// Returns the whole body of an answer.
+    ///
+    /// Errors: `Unreadable` where it breaks off again and again, or the object is another one meanwhile; `Corrupt` where it is
+    /// not what the server itself has summed up, twice.
+    pub(super) async fn body(
+        &self,
+        (key, path): (&str, &ObjectPath),
+        answer: GetResult,
+        extent: Extent,
+        permit: &mut Permit,
+    ) -> Result<Bytes> {
+        let promised = answer.extensions.get::<StoreChecksum>().copied();
+        let Some(promised) = promised.filter(|_| matches!(extent, Extent::Whole)) else {
+            self.network.traffic().unverifiable.add(1);
+            return self.unbroken((key, path), answer, extent, permit).await;
+        };
+        let bytes = self.unbroken((key, path), answer, extent, permit).await?;
+        if promised.fits(&bytes) {
+            return Ok(bytes);
+        }
+        self.network.traffic().retries.add(1);
+        let failed = |error: object_store::Error| self.error(extent.doing(), key, &error);
+        let again = self.store.get(path).await.map_err(failed)?;
+        let promised = again.extensions.get::<StoreChecksum>().copied().unwrap_or(promised);
+        let bytes = self.unbroken((key, path), again, extent, permit).await?;
+        if promised.fits(&bytes) {
+            return Ok(bytes);
+        }
+        let message = format!(
+            "could not read `{key}` in {}: what arrives is not what was stored; {promised} expected",
+            self.place
+        );
+        Err(Error::new(ErrorKind::Corrupt, message))
+    }
+
+    /// Returns the whole body of an answer, of which the rest is asked for where it breaks off.
+    async fn unbroken(
+        &self,
+        (key, path): (&str, &ObjectPath),
+        answer: GetResult,
+        extent: Extent,
+        permit: &mut Permit,
+    ) -> Result<Bytes> {
+        let (meta, asked) = (answer.meta.clone(), answer.range.clone());
+        let length = asked.end - asked.start;
+        let mut body = Vec::with_capacity(saturating_usize(length.min(ROOM_AT_FIRST)));
+        let mut parts = answer.into_stream();
+        let mut tries = 0;
+        loop {
+            let broken = match parts.next().await {
+                Some(Ok(part)) => {
+                    permit.add_bytes(part.len());
+                    body.extend_from_slice(&part);
+                    tries = 0;
+                    continue;
+                }
+                None if body.len() as u64 >= length => return Ok(body.into()),
+                None => None,
+                Some(Err(error)) => Some(error),
+            };
+            tries += 1;
+            if tries > TRIES_WITHOUT_BYTES {
+                return Err(match broken {
+                    Some(error) => self.error(extent.doing(), key, &error),
+                    None => self.too_short(key, body.len() as u64, length),
+                });
+            }
+            tokio::time::sleep(PAUSE * tries).await;
+            let rest = asked.start + body.len() as u64..asked.end;
+            let answer = match self.rest(path, &meta, rest).await {
+                Ok(answer) => answer,
+                Err(error) if matches!(extent, Extent::Part) || is_another_version(&error) => {
+                    return Err(self.error(extent.doing(), key, &error));
+                }
+                // a server that gives no parts gives it once more
+                Err(_) => {
+                    body.clear();
+                    let again = self.store.get(path).await;
+                    again.map_err(|error| self.error(extent.doing(), key, &error))?
+                }
+            };
+            if ReadVersion::of(&answer.meta) != ReadVersion::of(&meta) {
+                return Err(self.changed(key));
+            }
+            parts = answer.into_stream();
+        }
+    }
+
+    async fn rest(
+        &self,
+        path: &ObjectPath,
+        meta: &ObjectMeta,
+        range: Range<u64>,
+    ) -> object_store::Result<GetResult> {
+        let options = GetOptions {
+            range: Some(GetRange::Bounded(range)),
+            if_match: ReadVersion::of(meta).condition(),
+            ..GetOptions::default()
+        };
+        self.store.get_opts(path, options).await
+    }
+
+    fn too_short(&self, key: &str, found: u64, expected: u64) -> Error {
+        let message =
+            format!("could not read `{key}` in {}: {found} bytes arrived, {expected} expected", self.place);
+        Error::new(ErrorKind::Unreadable, message)
+    }
+
+    /// Returns the error for an object that is another one than it was.
+    pub(super) fn changed(&self, key: &str) -> Error {
+        let message = format!("could not read `{key}` in {}: it changed while it was read", self.place);
+        Error::new(ErrorKind::Unreadable, message).with_hint("run the command again once nobody writes to it")
+    }
+}
+
+/// Returns whether a server refused to give another version of an object than the one that was begun.
+pub(super) fn is_another_version(error: &object_store::Error) -> bool {
+    matches!(error, object_store::Error::Precondition { .. })
+}

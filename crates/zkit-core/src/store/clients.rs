@@ -1,0 +1,104 @@
+//! Clients of the servers that object_store speaks with, from the URL, the options and the environment.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
+use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
+use object_store::http::HttpBuilder;
+use object_store::multipart::MultipartStore;
+use object_store::{ClientConfigKey, ClientOptions, ObjectStore, RetryConfig};
+
+use super::any::StoreOptions;
+use super::http::Connector;
+use super::parts::PartsServer;
+use crate::location::Scheme;
+
+/// Tries of one request beside the first, at pauses that double up to 15 seconds, each of a random length.
+const MAX_RETRIES: usize = 8;
+
+/// Returns a client of the server that a URL names, and the same one for objects in parts.
+pub(super) fn build(
+    scheme: Scheme,
+    url: &url::Url,
+    options: &StoreOptions,
+    connector: &Connector,
+) -> object_store::Result<(Arc<dyn ObjectStore>, Option<PartsServer>)> {
+    // a throttled server asks for patience, a wrong address for none: some twenty seconds
+    let retry = RetryConfig {
+        max_retries: MAX_RETRIES,
+        retry_timeout: connector.patience.hold,
+        ..RetryConfig::default()
+    };
+    // no limit for a whole request, which would be one for the size of objects: the connector watches the time to the first
+    // byte and from one part of a body to the next
+    let mut client = ClientOptions::new()
+        .with_timeout_disabled()
+        .with_connect_timeout(options.timeout.min(Duration::from_secs(10)));
+    for (key, value) in settings(options) {
+        // `AWS_ALLOW_HTTP` and its like mean the client's `allow_http`
+        let plain =
+            ["aws_", "google_", "azure_"].iter().find_map(|prefix| key.strip_prefix(prefix)).unwrap_or(&key);
+        if let Ok(key) = plain.parse::<ClientConfigKey>() {
+            client = client.with_config(key, value);
+        }
+        // who names an endpoint without encryption means it
+        if key.contains("endpoint") && value.starts_with("http://") {
+            client = client.with_allow_http(true);
+        }
+    }
+    let base = &url[..url::Position::BeforePath];
+    Ok(match scheme {
+        Scheme::S3 => {
+            let builder = AmazonS3Builder::new().with_url(base).with_client_options(client).with_retry(retry);
+            let builder =
+                builder.with_http_connector(connector.clone()).with_skip_signature(options.anonymous);
+            let known = settings(options)
+                .filter_map(|(key, value)| Some((key.parse::<AmazonS3ConfigKey>().ok()?, value)));
+            let known = known.filter(|(key, _)| !matches!(key, AmazonS3ConfigKey::Client(_)));
+            both(known.fold(builder, |builder, (key, value)| builder.with_config(key, value)).build()?)
+        }
+        Scheme::Gcs => {
+            let builder =
+                GoogleCloudStorageBuilder::new().with_url(base).with_client_options(client).with_retry(retry);
+            let builder =
+                builder.with_http_connector(connector.clone()).with_skip_signature(options.anonymous);
+            let known = settings(options)
+                .filter_map(|(key, value)| Some((key.parse::<GoogleConfigKey>().ok()?, value)));
+            let known = known.filter(|(key, _)| !matches!(key, GoogleConfigKey::Client(_)));
+            both(known.fold(builder, |builder, (key, value)| builder.with_config(key, value)).build()?)
+        }
+        Scheme::Azure => {
+            let builder =
+                MicrosoftAzureBuilder::new().with_url(base).with_client_options(client).with_retry(retry);
+            let builder =
+                builder.with_http_connector(connector.clone()).with_skip_signature(options.anonymous);
+            let known = settings(options)
+                .filter_map(|(key, value)| Some((key.parse::<AzureConfigKey>().ok()?, value)));
+            let known = known.filter(|(key, _)| !matches!(key, AzureConfigKey::Client(_)));
+            both(known.fold(builder, |builder, (key, value)| builder.with_config(key, value)).build()?)
+        }
+        Scheme::Http => {
+            let whole = url.as_str().trim_end_matches('/');
+            let client = if url.scheme() == "http" { client.with_allow_http(true) } else { client };
+            let builder = HttpBuilder::new().with_url(whole).with_client_options(client).with_retry(retry);
+            (Arc::new(builder.with_http_connector(connector.clone()).build()?), None)
+        }
+    })
+}
+
+/// Returns a client as both of what it is.
+fn both<Client: ObjectStore + MultipartStore>(client: Client) -> (Arc<dyn ObjectStore>, Option<PartsServer>) {
+    let client = Arc::new(client);
+    (Arc::<Client>::clone(&client), Some(PartsServer(client)))
+}
+
+/// Returns the environment's settings, then the caller's, with keys in lower case as object_store parses them.
+fn settings(options: &StoreOptions) -> impl Iterator<Item = (String, &str)> {
+    options
+        .environment
+        .iter()
+        .chain(&options.options)
+        .map(|(key, value)| (key.to_ascii_lowercase(), value.as_str()))
+}

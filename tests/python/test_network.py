@@ -1,0 +1,169 @@
+"""A network that breaks, stalls and lies: what arrives is right, or the run says what is wrong."""
+
+import time
+
+import numpy
+import pytest
+import xarray
+
+import far_server
+from fields import opened
+
+TIMES = 24
+
+
+def field():
+    values = numpy.random.default_rng(2).normal(size=(TIMES, 64, 64)).astype("float32")
+    return xarray.Dataset({"a": (("time", "y", "x"), values)})
+
+
+@pytest.fixture
+def far(tmp_path):
+    folder = tmp_path / "far"
+    # without a checksum in any codec
+    field().to_zarr(
+        folder / "plain.zarr",
+        mode="w",
+        zarr_format=2,
+        consolidated=True,
+        encoding={"a": {"chunks": (1, 64, 64), "compressors": None}},
+    )
+    with far_server.served(folder, latency=0.0) as running:
+        yield running
+
+
+@pytest.fixture
+def digest(zkit, far):
+    """The JSON and the messages of a digest that ends with one of the codes."""
+
+    def digest(*arguments, codes=(0,)):
+        outcome = zkit("digest", "s3://far/plain.zarr", *arguments, "--format", "json", **far.environment)
+        assert outcome.code in codes, f"exit {outcome.code}: {outcome.err}"
+        return outcome.json(), outcome.err
+
+    return digest
+
+
+@pytest.fixture
+def expected(zkit, far):
+    return zkit.digests(far.folder / "plain.zarr")["/a"]
+
+
+def once(pattern, fault, times=1):
+    """A fault of the first answers for paths that end so."""
+    left = {"times": times}
+
+    def breaks(method, path):
+        if method != "GET" or not path.endswith(pattern) or left["times"] == 0:
+            return None
+        left["times"] -= 1
+        return fault
+
+    return breaks
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [{"truncate": 5000}, {"truncate": 0}, {"stall": 5000, "seconds": 30}, {"flip": 40}],
+    ids=["cut", "cut at once", "stalled", "flipped"],
+)
+def test_a_body_that_is_broken_is_fetched_again(far, digest, expected, fault):
+    far.fault = once("/a/3.0.0", fault)
+    document, _ = digest("--timeout", "1s")
+    assert document["arrays"][0]["sha256"] == expected
+    assert document["retries"] >= 1
+    assert len([path for _, path, _ in far.requests if path.endswith("/a/3.0.0")]) == 2
+
+
+def test_of_a_body_that_is_cut_only_the_rest_is_asked_for(far, digest, expected):
+    far.fault = once("/a/3.0.0", {"truncate": 5000})
+    document, _ = digest()
+    assert document["arrays"][0]["sha256"] == expected
+    assert [status for _, path, status in far.requests if path.endswith("/a/3.0.0")] == [200, 206]
+
+
+def test_a_bit_that_is_flipped_each_time_is_corrupt(far, digest):
+    far.fault = once("/a/3.0.0", {"flip": 40}, times=100)
+    document, _ = digest(codes=(1,))
+    array = document["arrays"][0]
+    assert array["sha256"] is None
+    assert "a/3.0.0" in array["error"] and "what arrives is not what was stored; md5" in array["error"]
+
+
+def test_a_server_that_names_no_checksum_is_unverifiable(far, digest, expected):
+    document, _ = digest()
+    assert document["arrays"][0]["sha256"] == expected
+    assert document["unverifiable"] == 0
+    far.tag = lambda tag: f"{tag}-2"
+    document, _ = digest()
+    assert document["unverifiable"] == TIMES + 1
+
+
+def test_refusals_are_waited_out_as_the_server_asks(far, digest, expected):
+    far.fault = once("", {"status": 503, "headers": {"Retry-After": "2"}}, times=1)
+    begun = time.monotonic()
+    document, _ = digest()
+    assert time.monotonic() - begun >= 2
+    assert document["arrays"][0]["sha256"] == expected
+    assert document["throttled"] == 1 and document["retries"] == 1
+
+
+def test_a_server_that_asks_for_too_much_patience_is_not_waited_for(far, digest):
+    far.fault = once("/a/3.0.0", {"status": 429, "headers": {"Retry-After": "86400"}}, times=100)
+    begun = time.monotonic()
+    document, _ = digest(codes=(3,))
+    assert time.monotonic() - begun < 30
+    assert "the server asks to wait 86400" in document["arrays"][0]["error"]
+
+
+def test_many_refusals_at_once_are_passed_through(far, digest, expected):
+    seen = {}
+
+    def refuses(method, path):
+        seen[path] = seen.get(path, 0) + 1
+        return {"status": 503} if "/a/" in path and seen[path] == 1 else None
+
+    far.fault = refuses
+    document, _ = digest()
+    assert document["arrays"][0]["sha256"] == expected
+    assert document["throttled"] >= TIMES
+
+
+def test_a_large_object_on_a_slow_link_is_no_time_out(far, digest, expected):
+    far.bytes_per_second = 8 << 10
+    document, _ = digest("--timeout", "1s")
+    # 16 KiB a chunk: two seconds each
+    assert document["arrays"][0]["sha256"] == expected
+    assert document["retries"] == 0
+
+
+def test_a_shard_that_changes_while_it_is_read_is_an_error(zkit, far, tmp_path):
+    def write(seed):
+        values = numpy.random.default_rng(seed).normal(size=(8, 512, 512)).astype("float32")
+        encoding = {"a": {"chunks": (1, 64, 512), "shards": (8, 512, 512)}}
+        xarray.Dataset({"a": (("time", "y", "x"), values)}).to_zarr(
+            far.folder / "shards.zarr", mode="w", zarr_format=3, consolidated=False, encoding=encoding
+        )
+
+    write(1)
+    far.changes = lambda path, headers: "/a/c/" in path and "range" in headers and write(2)
+    arguments = ["--isel", "y=5", "--isel", "time=3", "--to", tmp_path / "slice.zarr", "--verify", "none"]
+    outcome = zkit("slice", "s3://far/shards.zarr", *arguments, **far.environment)
+    assert outcome.code == 3, outcome.err
+    assert "changed while it was read" in outcome.err
+    assert not (tmp_path / "slice.zarr").exists()
+
+
+def test_a_copy_through_faults_of_every_kind_is_equal(zkit, far, tmp_path):
+    random = numpy.random.default_rng(5)
+    kinds = [{"status": 503}, {"status": 429}, {"status": 500}, {"truncate": 900}, {"flip": 70}]
+
+    def now_and_then(method, path):
+        return kinds[random.integers(len(kinds))] if random.random() < 0.1 else None
+
+    far.fault = now_and_then
+    arguments = ["--codec", "zstd:1", "--verify", "full", "--format", "json"]
+    outcome = zkit("recompress", "s3://far/plain.zarr", tmp_path / "copy.zarr", *arguments, **far.environment)
+    assert outcome.code == 0, outcome.err
+    assert outcome.json()["retries"] > 0
+    xarray.testing.assert_equal(opened(tmp_path / "copy.zarr"), field())
