@@ -110,16 +110,20 @@ impl Meant {
     /// Returns what was asked for.
     pub(crate) fn of(slice: &WantedSlice) -> Self {
         let paths = |is: fn(&Pick) -> bool| -> BTreeSet<String> {
-            let any = |array: &&WantedGather| array.parts.iter().flat_map(|part| &part.picks).any(is);
+            let any = |array: &&WantedGather| array.parts.iter().flat_map(|part| part.picks.iter()).any(is);
             slice.arrays.iter().filter(any).map(|array| array.path.clone()).collect()
         };
+        let repeated = slice.arrays.iter().filter(|array| repeats(array)).map(|array| array.path.clone());
         let joined = |array: &WantedGather| Some(array.dimension_names[array.joined.as_ref()?.axis].clone());
         Self {
             joined: slice.arrays.iter().filter_map(joined).collect(),
             orders: paths(|pick| match pick {
                 Pick::At(_) => false,
                 Pick::Along { indices, .. } => !indices.windows(2).all(|pair| pair[0] < pair[1]),
-            }),
+            })
+            .into_iter()
+            .chain(repeated)
+            .collect(),
             holes: paths(|pick| match pick {
                 Pick::At(index) => *index == ABSENT,
                 Pick::Along { indices, .. } => indices.contains(&ABSENT),
@@ -153,6 +157,21 @@ impl Meant {
         OF_ORDER.contains(&finding.rule) && self.orders.contains(array)
             || OF_HOLES.contains(&finding.rule) && self.holes.contains(array)
     }
+}
+
+/// Returns whether elements are taken more than once along an axis that their source does not have.
+fn repeats(array: &WantedGather) -> bool {
+    let parts = array.parts.iter().enumerate();
+    { parts }.any(|(at, part)| {
+        (0..array.shape.len()).any(|axis| {
+            let length = match array.joined.as_ref().filter(|joined| joined.axis == axis) {
+                Some(joined) => joined.positions[at].len() as u64,
+                None => array.shape[axis],
+            };
+            let along = |pick: &Pick| matches!(pick, Pick::Along { axis: along, .. } if *along == axis);
+            length > 1 && !part.picks.iter().any(along)
+        })
+    })
 }
 
 /// Judges a store that is complete and not published yet.

@@ -35,8 +35,18 @@ pub(crate) struct Axis {
     pub(crate) length: u64,
     /// The position of the array that holds its values.
     pub(crate) coordinate: Option<usize>,
+    pub(crate) origin: Origin,
     /// An array that has it, for messages.
     array: usize,
+}
+
+/// Whether arrays have a dimension themselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// They do.
+    Stored,
+    /// They do not: the whole store is one position along it, which an array without dimensions names.
+    Scalar,
 }
 
 /// The dimensions of a store.
@@ -74,11 +84,12 @@ impl Axes {
                         });
                         let scope = coordinate.map_or(group, |(scope, _)| scope).to_owned();
                         let key = AxisKey { scope, name: name.to_owned() };
-                        Axis { key, length, coordinate: coordinate.map(|(_, at)| at), array: at }
+                        let coordinate = coordinate.map(|(_, at)| at);
+                        Axis { key, length, coordinate, origin: Origin::Stored, array: at }
                     }
                     None => {
                         let key = AxisKey { scope: array.path.clone(), name: format!("dim_{dimension}") };
-                        Axis { key, length, coordinate: None, array: at }
+                        Axis { key, length, coordinate: None, origin: Origin::Stored, array: at }
                     }
                 };
                 let position = axes.position(found, hierarchy)?;
@@ -109,6 +120,20 @@ impl Axes {
         self.by_key.insert(axis.key.clone(), self.axes.len());
         self.axes.push(axis);
         Ok(self.axes.len() - 1)
+    }
+
+    /// Adds a dimension of one position, the first one of some arrays; `scalar` is the array that holds its value.
+    pub(crate) fn put_in_front(&mut self, key: AxisKey, scalar: usize, arrays: &[usize]) {
+        let axis = Axis { key, length: 1, coordinate: Some(scalar), origin: Origin::Scalar, array: scalar };
+        let position = self.axes.len();
+        self.by_key.insert(axis.key.clone(), position);
+        self.axes.push(axis);
+        arrays.iter().for_each(|&array| self.of_arrays[array].insert(0, position));
+    }
+
+    /// Returns whether arrays have a dimension themselves.
+    pub(crate) fn is_stored(&self, key: &AxisKey) -> bool {
+        self.get(key).is_none_or(|axis| axis.origin == Origin::Stored)
     }
 
     /// Returns the dimension of a key.

@@ -1,4 +1,7 @@
-//! Numbers of one source written as the first one writes them: times in other units, coordinates of another type.
+//! Values of one source written as another one writes them: times in other units, coordinates of another type, texts of
+//! another width.
+
+use std::collections::BTreeSet;
 
 use zkit_core::calendar::TimeUnits;
 use zkit_core::error::{Error, ErrorKind, Result};
@@ -10,7 +13,7 @@ use zkit_core::units::Bytes;
 
 use crate::coordinates::Means;
 use crate::literals::{Literal, Literals};
-use crate::schema::time_units;
+use crate::schema::{text_width, time_units};
 use crate::sources::Source;
 use crate::variables::{Member, Variable, node};
 
@@ -58,6 +61,10 @@ pub(crate) fn like(
     let elements = read_whole(sources[other.source].store()?, array, means)?;
     let width = usize::try_from(array.metadata.data_type.item_bytes().unwrap_or(1)).unwrap_or(1).max(1);
     let fill = fill_of(array);
+    if text_width(&model.metadata.data_type).is_some() {
+        let bytes = wider(&elements, width, &model.metadata.data_type);
+        return literal(sources, (first, other), bytes, literals);
+    }
     let mut converted = Vec::new();
     for item in elements.chunks_exact(width) {
         let number = decode(item, &array.metadata.data_type);
@@ -75,8 +82,20 @@ pub(crate) fn like(
         };
         converted.extend(encoded);
     }
-    let names: Vec<String> =
-        sources[other.source].axes.keys_of(other.array).map(|key| key.name.clone()).collect();
+    literal(sources, (first, other), converted, literals)
+}
+
+/// Adds the values of `other` as an array that is like `first`.
+fn literal(
+    sources: &[Source],
+    (first, other): (Member, Member),
+    bytes: Vec<u8>,
+    literals: &mut Literals,
+) -> Result<ArrayNode> {
+    let (model, array) = (node(sources, first), node(sources, other));
+    let axes = &sources[other.source].axes;
+    let own = axes.keys_of(other.array).filter(|key| axes.is_stored(key));
+    let names: Vec<String> = own.map(|key| key.name.clone()).collect();
     let key = "fill_value";
     literals.add(Literal {
         path: &array.path,
@@ -86,8 +105,40 @@ pub(crate) fn like(
         data_type: &model.metadata.data_type,
         fill_value: model.metadata.document.get(key).cloned().unwrap_or(Json::Null),
         attributes: model.metadata.attributes.clone(),
-        bytes: converted,
+        bytes,
     })
+}
+
+/// Returns texts of some width with the room that a wider type has for them.
+fn wider(elements: &[u8], width: usize, data_type: &DataType) -> Vec<u8> {
+    let wide = usize::try_from(data_type.item_bytes().unwrap_or(1)).unwrap_or(width);
+    let mut bytes = Vec::with_capacity(elements.len() / width * wide);
+    for text in elements.chunks_exact(width) {
+        bytes.extend_from_slice(&text[..width.min(wide)]);
+        bytes.resize(bytes.len() + wide.saturating_sub(width), 0);
+    }
+    bytes
+}
+
+/// Returns what is converted, of texts of different widths all but the widest, to that.
+pub(crate) fn with_widest_texts(
+    sources: &[Source],
+    variables: &[Variable],
+    mut pairs: Vec<(Member, Member)>,
+) -> Vec<(Member, Member)> {
+    let width = |member: &Member| text_width(&node(sources, *member).metadata.data_type);
+    let firsts: BTreeSet<usize> = (0..variables.len())
+        .filter(|&at| {
+            pairs.iter().any(|(first, _)| variables[at].members[0] == *first && width(first).is_some())
+        })
+        .collect();
+    pairs.retain(|(first, _)| width(first).is_none());
+    for members in firsts.into_iter().map(|at| &variables[at].members) {
+        let Some(widest) = members.iter().copied().max_by_key(width) else { continue };
+        let narrower = members.iter().copied().filter(|member| width(member) < width(&widest));
+        pairs.extend(narrower.map(|member| (widest, member)));
+    }
+    pairs
 }
 
 /// Returns the units of an array of times: its own, or those of the coordinate that it bounds. Source: CF conventions,

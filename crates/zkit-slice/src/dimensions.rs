@@ -11,6 +11,7 @@ use crate::axes::{AxisKey, names_in_words};
 use crate::coordinates::Coordinates;
 use crate::duplicates::{Duplicate, Keep, without_repeats};
 use crate::sources::Source;
+use crate::stacked::{names_of_scalar_coordinates, names_of_scalars};
 
 /// How sources are put together.
 #[derive(Debug, Clone)]
@@ -163,7 +164,11 @@ fn check_concat(sources: &[Source], coordinates: &Coordinates, combination: &Com
     let several = first_set > 1 || sources.windows(2).any(|pair| pair[0].set == pair[1].set);
     match &combination.concat {
         None if several => {
-            let candidates = candidates(sources, coordinates);
+            let mut candidates = candidates(sources, coordinates);
+            if candidates.is_empty() {
+                let first = sources.first().map(names_of_scalar_coordinates).unwrap_or_default();
+                candidates.extend(first.into_iter().map(str::to_owned));
+            }
             let hint = match candidates.is_empty() {
                 true => "to add the variables of other stores, pass --merge-with".to_owned(),
                 false => format!("pass --concat {}", candidates.join(" or --concat ")),
@@ -178,8 +183,16 @@ fn check_concat(sources: &[Source], coordinates: &Coordinates, combination: &Com
             let lacking = sources.iter().find(|source| source.set == 0 && !has(source));
             let Some(lacking) = lacking else { return Ok(()) };
             let names = names_in_words(lacking.axes.axes.iter().map(|axis| &axis.key));
-            let message = format!("{} has no dimension `{name}` to lie behind others along", lacking.url());
-            Err(Error::new(ErrorKind::Usage, message).with_hint(format!("its dimensions are {names}")))
+            let scalars: Vec<&str> = names_of_scalars(lacking).into_iter().collect();
+            let message = format!(
+                "{} has no dimension `{name}` to lie behind others along, and no scalar of that name",
+                lacking.url()
+            );
+            let hint = match scalars.is_empty() {
+                true => format!("its dimensions are {names}"),
+                false => format!("its dimensions are {names}; its scalars are {}", scalars.join(", ")),
+            };
+            Err(Error::new(ErrorKind::Usage, message).with_hint(hint))
         }
     }
 }

@@ -25,6 +25,7 @@ mod scene;
 mod schema;
 mod selection;
 mod sources;
+mod stacked;
 mod stubs;
 #[cfg(test)]
 mod testing;

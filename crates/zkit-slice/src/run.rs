@@ -276,7 +276,7 @@ impl<'a> Slices<'a> {
         let arrays = plan.arrays.iter().zip(before.iter().zip(&now));
         let mut parts =
             arrays.filter(|(_, (before, now))| before != now).flat_map(|(array, (before, now))| {
-                let parts = array.gather.iter().flat_map(|gather| &gather.parts);
+                let parts = array.gather.iter().flat_map(|gather| gather.parts.iter());
                 parts.zip(before.parts.iter().zip(&now.parts)).filter(|(_, (before, now))| before != now)
             });
         match parts.next() {

@@ -20,9 +20,10 @@ use crate::literals::{Literal, Literals, texts};
 use crate::points::{self, Points};
 use crate::schema::{self, Allowed};
 use crate::selection::{POINT, Selected, Taken, select};
-use crate::sources::{self, Source};
+use crate::sources::{self, Source, Wanted};
+use crate::stacked;
 use crate::variables::{self, Member, Variable};
-use crate::wanted::{Gathered, Moulds, Scene, with_coordinates};
+use crate::wanted::{Gathered, Moulds, Scene, with_coordinates, without_coordinates};
 
 /// The attribute of the result's root that says what was asked for and found.
 const ATTRIBUTE: &str = "zkit_slice";
@@ -96,8 +97,12 @@ pub(crate) fn prepare(args: &SliceArgs, options: &StoreOptions, means: Means<'_>
     let points = args.selection.points.as_deref().map(Points::read).transpose()?;
     let sets: Vec<Vec<String>> =
         std::iter::once(args.sources.clone()).chain(args.merge.sets.iter().cloned()).collect();
-    let sources = sources::open(&sets, &args.select.filter(), options)?;
     let combination = combination(&args.combination);
+    let (filter, concat) = (args.select.filter(), combination.concat.as_deref());
+    let mut sources = sources::open(&sets, Wanted { filter: &filter, concat }, options)?;
+    if let Some(concat) = concat {
+        stacked::stack(&mut sources, concat, means)?;
+    }
     let coordinates = coordinates::read(&sources, matters(&sources, args, points.as_ref()), means)?;
     let mut dimensions = dimensions::together(&sources, &coordinates, &combination)?;
     drop(coordinates);
@@ -107,7 +112,8 @@ pub(crate) fn prepare(args: &SliceArgs, options: &StoreOptions, means: Means<'_>
     variables::check_shared(&sources, &dimensions, &variables, &combination, means)?;
     let mut literals = Literals::default();
     let mut converted = HashMap::new();
-    for (first, other) in convert::with_bounds(&sources, &variables, checked.convert) {
+    let pairs = convert::with_bounds(&sources, &variables, checked.convert);
+    for (first, other) in convert::with_widest_texts(&sources, &variables, pairs) {
         converted.insert(other, convert::like(&sources, (first, other), &mut literals, means)?);
     }
     let selected = select(&dimensions, &args.selection, points.as_ref())?;
@@ -262,6 +268,7 @@ impl All<'_> {
             if name.is_some() && at_root && !scalars.is_empty() {
                 scalars.push(POINT.to_owned());
             }
+            let attributes = without_coordinates(attributes, &gathered.gained);
             let attributes = with_coordinates(attributes, &scalars);
             arrays.push(SliceArray { path: variable.path.clone(), attributes, gathered });
         }
@@ -311,9 +318,16 @@ impl All<'_> {
         })?;
         let along = |length: &u64| Pick::Along { axis: 0, indices: (0..*length).collect() };
         let picks = shape.iter().map(along).collect();
-        let parts = vec![Part { store: self.sources.len(), array: Arc::new(array), picks }];
-        let gathered =
-            Gathered { shape, dimension_names, parts, joined: None, absent: None, scalars: Vec::new() };
+        let parts = [Part { store: self.sources.len(), array: Arc::new(array), picks }].into();
+        let gathered = Gathered {
+            shape,
+            dimension_names,
+            parts,
+            joined: None,
+            absent: None,
+            scalars: Vec::new(),
+            gained: Vec::new(),
+        };
         Ok(SliceArray { path, attributes: Object::default(), gathered })
     }
 

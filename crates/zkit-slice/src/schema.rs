@@ -33,6 +33,9 @@ const APART: [&str; 8] = [
     "zkit_slice",
 ];
 
+/// The attribute that names what describes an array beside its dimensions. Source: CF conventions, section 5.
+pub(crate) const COORDINATES: &str = "coordinates";
+
 /// What an array must become before it can lie beside the first one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Need {
@@ -68,6 +71,14 @@ pub(crate) fn check(sources: &[Source], variables: &[Variable], allowed: Allowed
     Ok(checked)
 }
 
+/// Returns the width of texts that all take the same room.
+pub(crate) fn text_width(data_type: &DataType) -> Option<u64> {
+    match data_type {
+        DataType::FixedUtf32(width) | DataType::FixedBytes(width) => Some(*width),
+        _ => None,
+    }
+}
+
 struct Pair<'a> {
     sources: &'a [Source],
     one: Member,
@@ -78,10 +89,10 @@ struct Pair<'a> {
 impl Pair<'_> {
     fn check(&self, notes: &mut BTreeSet<String>) -> Result<Need> {
         let (one, other) = (node(self.sources, self.one), node(self.sources, self.other));
+        self.check_dimensions()?;
         if alike(&one.metadata, &other.metadata) {
             return Ok(Need::AsIs);
         }
-        self.check_dimensions(one, other)?;
         let mut need = self.check_data_types(one, other, notes)?;
         if self.check_units(one, other, notes)? == Need::Convert {
             need = Need::Convert;
@@ -106,7 +117,7 @@ impl Pair<'_> {
         format!("`{}` has {what} {one}, {other} in other sources", node(self.sources, self.one).path)
     }
 
-    fn check_dimensions(&self, one: &ArrayNode, other: &ArrayNode) -> Result<()> {
+    fn check_dimensions(&self) -> Result<()> {
         let names = |member: Member| -> Vec<String> {
             self.sources[member.source].axes.keys_of(member.array).map(|key| key.name.clone()).collect()
         };
@@ -116,7 +127,7 @@ impl Pair<'_> {
             names.sort();
             names
         };
-        if sorted(&a) != sorted(&b) || one.metadata.shape().len() != other.metadata.shape().len() {
+        if sorted(&a) != sorted(&b) {
             let words = |names: &[String]| format!("({})", names.join(", "));
             return Err(self
                 .differ("the dimensions", &words(&a), &words(&b))
@@ -138,6 +149,10 @@ impl Pair<'_> {
         let numbers = |data_type: &DataType| {
             matches!(data_type, DataType::Int(_) | DataType::UInt(_) | DataType::Float(4 | 8))
         };
+        if text_width(a).is_some() && std::mem::discriminant(a) == std::mem::discriminant(b) {
+            // the same texts, with less or more room for them
+            return Ok(Need::Convert);
+        }
         let times = time_units(&one.metadata).is_some() && time_units(&other.metadata).is_some();
         if numbers(a) && numbers(b) && (times || self.allowed.data_types == Drift::Allowed) {
             notes.insert(self.note("the type", &a.to_string(), &b.to_string()));
@@ -204,6 +219,19 @@ impl Pair<'_> {
         Ok(())
     }
 
+    /// Returns what an array names as its coordinates, whatever the order; but for dimensions, which one source may have and
+    /// another not.
+    fn coordinates_of(&self, member: Member) -> BTreeSet<&str> {
+        let text = node(self.sources, member).metadata.attributes.get(COORDINATES).and_then(Json::as_str);
+        let is_dimension = |word: &&str| {
+            [self.one, self.other].iter().any(|member| {
+                let mut keys = self.sources[member.source].axes.keys_of(member.array);
+                keys.any(|key| key.name == *word)
+            })
+        };
+        text.unwrap_or_default().split_whitespace().filter(|word| !is_dimension(word)).collect()
+    }
+
     fn check_attributes(
         &self,
         one: &ArrayNode,
@@ -213,7 +241,11 @@ impl Pair<'_> {
         let (a, b) = (&one.metadata.attributes, &other.metadata.attributes);
         let keys: BTreeSet<&str> = a.iter().chain(b.iter()).map(|(key, _)| key).collect();
         let kept = keys.into_iter().filter(|key| !APART.contains(key));
-        let Some(key) = kept.into_iter().find(|key| !same(a.get(key), b.get(key))) else { return Ok(()) };
+        let differs = |key: &&str| match *key {
+            COORDINATES => self.coordinates_of(self.one) != self.coordinates_of(self.other),
+            key => !same(a.get(key), b.get(key)),
+        };
+        let Some(key) = kept.into_iter().find(differs) else { return Ok(()) };
         let text = |json: Option<&Json>| json.map_or_else(|| "none".to_owned(), ToString::to_string);
         let (what, a, b) = (format!("the attribute `{key}`"), text(a.get(key)), text(b.get(key)));
         if self.allowed.attributes == Drift::Allowed {

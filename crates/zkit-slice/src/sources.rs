@@ -53,15 +53,19 @@ impl Source {
     }
 }
 
+/// Which arrays of the sources are taken.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) filter: &'a ArrayFilter,
+    /// The dimension that sources lie behind each other along, whose values are needed.
+    pub(crate) concat: Option<&'a str>,
+}
+
 /// Opens the stores that the sets of paths name; they are numbered in that order.
 ///
 /// Errors: those of opening, `Absent` where a folder holds no store, `Corrupt` or `Unreadable` where nodes that are taken
 /// are broken.
-pub(crate) fn open(
-    sets: &[Vec<String>],
-    filter: &ArrayFilter,
-    options: &StoreOptions,
-) -> Result<Vec<Source>> {
+pub(crate) fn open(sets: &[Vec<String>], wanted: Wanted<'_>, options: &StoreOptions) -> Result<Vec<Source>> {
     let mut urls: Vec<(usize, StoreUrl)> = Vec::new();
     for (set, paths) in sets.iter().enumerate() {
         for path in paths {
@@ -78,7 +82,7 @@ pub(crate) fn open(
     let local = urls.iter().all(|(_, url)| url.local_path().is_some());
     let cores = std::thread::available_parallelism().map_or(OPEN_JOBS, NonZero::get);
     let jobs = if local { OPEN_JOBS.min(cores) } else { OPEN_JOBS };
-    let opened = on_threads(jobs, &urls, |(set, url)| open_one(*set, url, filter, (options, &known)));
+    let opened = on_threads(jobs, &urls, |(set, url)| open_one(*set, url, wanted, (options, &known)));
     let sources = opened.into_iter().collect::<Result<Vec<Source>>>()?;
     if sources.iter().all(|source| source.taken.is_empty()) {
         let some = sources.iter().any(|source| !source.arrays.is_empty());
@@ -139,28 +143,30 @@ impl Known {
 fn open_one(
     set: usize,
     url: &StoreUrl,
-    filter: &ArrayFilter,
+    wanted: Wanted<'_>,
     (options, known): (&StoreOptions, &Known),
 ) -> Result<Source> {
     let mut hierarchy = Hierarchy::open(url, options)?;
     hierarchy.readable_store()?;
-    if let Some(broken) = hierarchy.broken_nodes().into_iter().find(|defect| filter.takes(&defect.path)) {
+    if let Some(broken) =
+        hierarchy.broken_nodes().into_iter().find(|defect| wanted.filter.takes(&defect.path))
+    {
         let kind = if hierarchy.unreadable { ErrorKind::Unreadable } else { ErrorKind::Corrupt };
         let message = format!("could not take `{}` of {}: {}", broken.path, hierarchy.url, broken.message);
         return Err(Error::new(kind, message).with_hint("mend or --exclude it"));
     }
-    let taken = taken(&hierarchy, filter);
+    let taken = taken(&hierarchy, wanted);
     let axes = Axes::of(&hierarchy, &taken)?;
     let arrays = known.shared(std::mem::take(&mut hierarchy.arrays));
     Ok(Source { set, place: url.clone(), hierarchy, arrays, taken, axes })
 }
 
 /// Returns the positions of the arrays that are taken: those of the filter, and what describes them.
-fn taken(hierarchy: &Hierarchy, filter: &ArrayFilter) -> Vec<usize> {
+fn taken(hierarchy: &Hierarchy, Wanted { filter, concat }: Wanted<'_>) -> Vec<usize> {
     let arrays = &hierarchy.arrays;
     let mut taken: Vec<usize> = (0..arrays.len()).filter(|&at| filter.takes(&arrays[at].path)).collect();
     if taken.len() < arrays.len() {
-        let wanted: HashSet<String> = taken.iter().flat_map(|&at| companions(&arrays[at])).collect();
+        let wanted: HashSet<String> = taken.iter().flat_map(|&at| companions(&arrays[at], concat)).collect();
         let more: Vec<usize> = (0..arrays.len())
             .filter(|&at| wanted.contains(&arrays[at].path) && !filter.refuses(&arrays[at].path))
             .collect();
@@ -171,8 +177,9 @@ fn taken(hierarchy: &Hierarchy, filter: &ArrayFilter) -> Vec<usize> {
     taken
 }
 
-/// Returns the paths that the coordinates, bounds and grid mappings of an array may have: in its group and those above.
-fn companions(array: &ArrayNode) -> Vec<String> {
+/// Returns the paths that the coordinates, bounds and grid mappings of an array may have, and the values of the dimension
+/// that sources lie behind each other along: in its group and those above.
+fn companions(array: &ArrayNode, concat: Option<&str>) -> Vec<String> {
     let metadata = &array.metadata;
     let mut names: Vec<&str> =
         metadata.dimension_names.iter().flatten().flatten().map(String::as_str).collect();
@@ -180,6 +187,7 @@ fn companions(array: &ArrayNode) -> Vec<String> {
         let text = metadata.attributes.get(key).and_then(Json::as_str).unwrap_or_default();
         names.extend(text.split_whitespace().map(|word| word.trim_end_matches(':')));
     }
+    names.extend(concat);
     let group = array.path.rsplit_once('/').map_or("", |(group, _)| group);
     let groups: Vec<&str> = groups_above(group).collect();
     names.iter().flat_map(|name| groups.iter().map(move |group| format!("{group}/{name}"))).collect()
@@ -214,7 +222,9 @@ mod tests {
     fn a_source_that_is_named_twice_is_a_mistake() {
         let store = TestStore::new().ints("a", &["x"], &[1], &[1]);
         let paths = vec![store.path().to_owned(), store.path().to_owned()];
-        let error = open(&[paths], &ArrayFilter::new(vec![], vec![]), &StoreOptions::default()).unwrap_err();
+        let filter = ArrayFilter::new(vec![], vec![]);
+        let wanted = Wanted { filter: &filter, concat: None };
+        let error = open(&[paths], wanted, &StoreOptions::default()).unwrap_err();
         assert!(error.to_string().contains("more than once"), "{error}");
     }
 

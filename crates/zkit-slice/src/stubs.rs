@@ -32,7 +32,7 @@ pub(crate) fn check(
     let mut stubs: Vec<(usize, &ArrayNode)> = Vec::new();
     let mut full = vec![false; sources.len()];
     for (array, touched) in plan.arrays.iter().zip(touched) {
-        let parts = array.gather.iter().flat_map(|gather| &gather.parts).zip(&touched.parts);
+        let parts = array.gather.iter().flat_map(|gather| gather.parts.iter()).zip(&touched.parts);
         // coordinates may be there where the data is not
         for (part, seen) in
             parts.filter(|(part, seen)| part.array.metadata.shape().len() > 1 && seen.chunks > 0)

@@ -16,7 +16,7 @@ use zkit_core::store::{Store, StoreOptions};
 use crate::args::SliceArgs;
 use crate::coordinates::Means;
 use crate::scene::{Prepared, Slice, prepare};
-use crate::sources::{self, Source};
+use crate::sources::{self, Source, Wanted};
 
 /// A v2 store in a folder of its own; one chunk an array, no compressor.
 pub(crate) struct TestStore {
@@ -112,7 +112,8 @@ impl TestStore {
         let globs =
             |globs: &[&str]| -> Vec<ArrayGlob> { globs.iter().map(|glob| glob.parse().unwrap()).collect() };
         let filter = ArrayFilter::new(globs(include), globs(exclude));
-        sources::open(&[vec![self.path().to_owned()]], &filter, &StoreOptions::default())
+        let wanted = Wanted { filter: &filter, concat: None };
+        sources::open(&[vec![self.path().to_owned()]], wanted, &StoreOptions::default())
     }
 }
 
@@ -125,7 +126,8 @@ pub(crate) fn names(source: &Source) -> Vec<&str> {
 pub(crate) fn open_sets(sets: &[&[&TestStore]]) -> Vec<Source> {
     let paths: Vec<Vec<String>> =
         sets.iter().map(|set| set.iter().map(|store| store.path().to_owned()).collect()).collect();
-    sources::open(&paths, &ArrayFilter::default(), &StoreOptions::default()).unwrap()
+    let filter = ArrayFilter::default();
+    sources::open(&paths, Wanted { filter: &filter, concat: None }, &StoreOptions::default()).unwrap()
 }
 
 /// Does work with all that reading needs.

@@ -4,26 +4,30 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use zkit_core::error::{Error, ErrorKind, Result};
+use zkit_core::grid::Grid;
 use zkit_core::hierarchy::ArrayNode;
 use zkit_core::metadata::{DataType, Json, Object, ZarrFormat};
 use zkit_core::plan::{ABSENT, Joined, Part, Pick};
 
 use crate::dimensions::{Cell, Dimensions, Place};
+use crate::schema::COORDINATES;
 use crate::selection::{POINT, Selected, Taken};
 use crate::sources::Source;
-use crate::variables::{Member, Variable, is_coordinate_of, shared};
+use crate::variables::{Member, Variable, is_coordinate_of, node, shared};
 
 /// What one array is put together of.
 #[derive(Debug, Clone)]
 pub(crate) struct Gathered {
     pub(crate) shape: Vec<u64>,
     pub(crate) dimension_names: Vec<String>,
-    pub(crate) parts: Vec<Part>,
+    pub(crate) parts: Arc<[Part]>,
     pub(crate) joined: Option<Joined>,
     /// The element that stands where no source has one; `None` for the fill value.
     pub(crate) absent: Option<Vec<u8>>,
     /// The names of coordinates that lost their dimension, or lie along the points.
     pub(crate) scalars: Vec<String>,
+    /// The names of dimensions that the first source does not have.
+    pub(crate) gained: Vec<String>,
 }
 
 /// Everything that gathering looks at.
@@ -49,11 +53,26 @@ enum ResultAxis {
 struct Mould {
     axes: Vec<ResultAxis>,
     shape: Vec<u64>,
-    /// Of each part the position of its member, and its picks.
-    parts: Vec<(usize, Vec<Pick>)>,
+    parts: Vec<MouldPart>,
     joined: Option<Joined>,
     /// Whether some elements come from nowhere.
     holes: bool,
+}
+
+/// What one part of an array is, but for the array.
+struct MouldPart {
+    /// The position of its member.
+    member: usize,
+    picks: Arc<[Pick]>,
+    of: PartOf,
+}
+
+/// What the picks of a part are of.
+enum PartOf {
+    /// The array of the member.
+    Member,
+    /// No array: along a dimension that the member does not have, nothing of it can stand for what is nowhere.
+    Nowhere,
 }
 
 /// Arrays of the same dimensions have the same picks: they are worked out once.
@@ -82,22 +101,32 @@ impl Scene<'_> {
             }
         };
         let absent = if mould.holes { self.missing(variable)? } else { None };
-        let parts = mould.parts.iter().map(|(at, picks)| {
-            let member = variable.members[*at];
-            let (store, array) = match self.converted.get(&member) {
-                Some(array) => (self.sources.len(), Arc::new(array.clone())),
-                None => (member.source, Arc::clone(shared(self.sources, member))),
+        let part = |part: &MouldPart| {
+            let member = variable.members[part.member];
+            let (store, array) = match (&part.of, self.converted.get(&member)) {
+                (PartOf::Nowhere, _) => (member.source, nowhere(node(self.sources, member))?),
+                (PartOf::Member, Some(array)) => (self.sources.len(), Arc::new(array.clone())),
+                (PartOf::Member, None) => (member.source, Arc::clone(shared(self.sources, member))),
             };
-            Part { store, array, picks: picks.clone() }
-        });
+            Ok(Part { store, array, picks: Arc::clone(&part.picks) })
+        };
         Ok(Gathered {
             shape: mould.shape.clone(),
             dimension_names: mould.axes.iter().map(|axis| self.name_of(*axis)).collect(),
-            parts: parts.collect(),
+            parts: mould.parts.iter().map(part).collect::<Result<_>>()?,
             joined: mould.joined.clone(),
             absent,
             scalars: self.scalars(variable),
+            gained: self.gained(variable, &mould.axes),
         })
+    }
+
+    fn gained(&self, variable: &Variable, axes: &[ResultAxis]) -> Vec<String> {
+        let new = |axis: &&ResultAxis| match axis {
+            ResultAxis::Of(dimension) => !self.is_stored(*dimension, variable.members[0].source),
+            ResultAxis::Points => false,
+        };
+        axes.iter().filter(new).map(|axis| self.name_of(*axis)).collect()
     }
 
     fn name_of(&self, axis: ResultAxis) -> String {
@@ -168,7 +197,7 @@ impl Scene<'_> {
             None => {
                 let picks = self.picks(variable.members[0].source, &orders[0], &mould, None);
                 mould.holes = holes(&picks);
-                mould.parts.push((0, picks));
+                mould.parts.push(MouldPart { member: 0, picks, of: PartOf::Member });
             }
         }
         Ok(mould)
@@ -194,10 +223,13 @@ impl Scene<'_> {
             of_members.into_iter().partition(|(member, _)| member.is_none());
         for (member, cells) in somewhere.into_iter().chain(nowhere) {
             let at = member.unwrap_or(first);
-            let picks =
-                self.picks(variable.members[at].source, &orders[at], mould, Some((dimension, &cells)));
+            let source = variable.members[at].source;
+            let (picks, of) = match member.is_none() && !self.is_stored(dimension, source) {
+                true => (nowhere_picks(axis, cells.len()), PartOf::Nowhere),
+                false => (self.picks(source, &orders[at], mould, Some((dimension, &cells))), PartOf::Member),
+            };
             mould.holes |= holes(&picks);
-            mould.parts.push((at, picks));
+            mould.parts.push(MouldPart { member: at, picks, of });
             positions.push(cells.iter().map(|(element, _)| *element as u64).collect::<Arc<[u64]>>());
         }
         if let Some(axis) = axis
@@ -240,54 +272,58 @@ impl Scene<'_> {
         order: &[usize],
         mould: &Mould,
         cells: Option<(usize, &[(usize, Cell)])>,
-    ) -> Vec<Pick> {
+    ) -> Arc<[Pick]> {
         let index_of = |at: Option<usize>| at.filter(|&at| at != usize::MAX).map_or(ABSENT, |at| at as u64);
         let mut seen = vec![0usize; mould.axes.len()];
-        order
-            .iter()
-            .map(|&dimension| {
-                if let (Some(Taken::One(position)), held) =
-                    (&self.selected.taken[dimension], self.held(dimension, source))
-                {
-                    return match cells {
-                        Some((divided, cells)) if divided == dimension => {
-                            Pick::At(index_of(cells.first().map(|(_, cell)| cell.index)))
-                        }
-                        _ => Pick::At(index_of(held(*position))),
-                    };
-                }
-                let wanted = self.axis_of(dimension, &mould.axes).unwrap_or(0);
-                // a dimension that stands twice has two axes
-                let twins: Vec<usize> =
-                    (0..mould.axes.len()).filter(|&axis| mould.axes[axis] == mould.axes[wanted]).collect();
-                let axis = match mould.axes[wanted] {
-                    ResultAxis::Points => wanted,
-                    ResultAxis::Of(_) => twins[seen[wanted].min(twins.len() - 1)],
-                };
-                seen[wanted] += 1;
-                let divided_axis = cells.and_then(|(divided, _)| self.axis_of(divided, &mould.axes));
-                let indices: Arc<[u64]> = match cells {
+        let own = order.iter().filter(|&&dimension| self.is_stored(dimension, source));
+        own.map(|&dimension| {
+            if let (Some(Taken::One(position)), held) =
+                (&self.selected.taken[dimension], self.held(dimension, source))
+            {
+                return match cells {
                     Some((divided, cells)) if divided == dimension => {
-                        cells.iter().map(|(_, cell)| index_of(Some(cell.index))).collect()
+                        Pick::At(index_of(cells.first().map(|(_, cell)| cell.index)))
                     }
-                    // points share their axis: only those that the part holds
-                    Some((_, cells)) if divided_axis == Some(axis) => {
-                        let held = self.held(dimension, source);
-                        cells
-                            .iter()
-                            .map(|(element, _)| index_of(held(self.position(dimension, *element))))
-                            .collect()
-                    }
-                    _ => {
-                        let held = self.held(dimension, source);
-                        (0..self.length_of(mould.axes[axis]))
-                            .map(|element| index_of(held(self.position(dimension, element))))
-                            .collect()
-                    }
+                    _ => Pick::At(index_of(held(*position))),
                 };
-                Pick::Along { axis, indices }
-            })
-            .collect()
+            }
+            let wanted = self.axis_of(dimension, &mould.axes).unwrap_or(0);
+            // a dimension that stands twice has two axes
+            let twins: Vec<usize> =
+                (0..mould.axes.len()).filter(|&axis| mould.axes[axis] == mould.axes[wanted]).collect();
+            let axis = match mould.axes[wanted] {
+                ResultAxis::Points => wanted,
+                ResultAxis::Of(_) => twins[seen[wanted].min(twins.len() - 1)],
+            };
+            seen[wanted] += 1;
+            let divided_axis = cells.and_then(|(divided, _)| self.axis_of(divided, &mould.axes));
+            let indices: Arc<[u64]> = match cells {
+                Some((divided, cells)) if divided == dimension => {
+                    cells.iter().map(|(_, cell)| index_of(Some(cell.index))).collect()
+                }
+                // points share their axis: only those that the part holds
+                Some((_, cells)) if divided_axis == Some(axis) => {
+                    let held = self.held(dimension, source);
+                    cells
+                        .iter()
+                        .map(|(element, _)| index_of(held(self.position(dimension, *element))))
+                        .collect()
+                }
+                _ => {
+                    let held = self.held(dimension, source);
+                    (0..self.length_of(mould.axes[axis]))
+                        .map(|element| index_of(held(self.position(dimension, element))))
+                        .collect()
+                }
+            };
+            Pick::Along { axis, indices }
+        })
+        .collect()
+    }
+
+    /// Returns whether arrays of a source have a dimension themselves.
+    fn is_stored(&self, dimension: usize, source: usize) -> bool {
+        self.sources[source].axes.is_stored(&self.dimensions.all[dimension].key)
     }
 
     /// Returns where positions of a dimension lie in a source.
@@ -346,6 +382,27 @@ impl Scene<'_> {
     }
 }
 
+/// Returns picks of an array of one dimension that is nowhere.
+fn nowhere_picks(axis: Option<usize>, count: usize) -> Arc<[Pick]> {
+    [match axis {
+        Some(axis) => Pick::Along { axis, indices: vec![ABSENT; count].into() },
+        None => Pick::At(ABSENT),
+    }]
+    .into()
+}
+
+/// Returns an array of one dimension and the type of another, of which nothing is read.
+fn nowhere(model: &ArrayNode) -> Result<Arc<ArrayNode>> {
+    let refused = |message: String| {
+        Error::new(ErrorKind::Unsupported, format!("could not fill up `{}`: {message}", model.path))
+    };
+    let grid = Grid::regular(&[1], &[1]).map_err(refused)?;
+    let attributes = model.metadata.attributes.clone();
+    let metadata =
+        model.metadata.gathered(&model.path, grid, &[POINT.to_owned()], attributes).map_err(refused)?;
+    Ok(Arc::new(ArrayNode { path: model.path.clone(), metadata }))
+}
+
 /// Returns NaN in half precision. Source: IEEE 754, binary16.
 fn half_nan() -> Vec<u8> {
     0x7e00u16.to_le_bytes().to_vec()
@@ -358,9 +415,23 @@ fn holes(picks: &[Pick]) -> bool {
     })
 }
 
+/// Returns attributes without some names in `coordinates`.
+pub(crate) fn without_coordinates(mut attributes: Object, names: &[String]) -> Object {
+    let Some(text) = attributes.get(COORDINATES).and_then(Json::as_str).map(str::to_owned) else {
+        return attributes;
+    };
+    let left: Vec<&str> =
+        text.split_whitespace().filter(|word| names.iter().all(|name| name != word)).collect();
+    if left.is_empty() {
+        attributes.remove(COORDINATES);
+    } else if left.len() < text.split_whitespace().count() {
+        attributes.set(COORDINATES, Json::string(left.join(" ")));
+    }
+    attributes
+}
+
 /// Returns attributes with more names in `coordinates`, by which readers know coordinates that are no dimensions.
 pub(crate) fn with_coordinates(mut attributes: Object, names: &[String]) -> Object {
-    const COORDINATES: &str = "coordinates";
     if names.is_empty() {
         return attributes;
     }

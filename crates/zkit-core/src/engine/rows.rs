@@ -29,10 +29,10 @@ pub struct RowDigests {
 }
 
 /// Digests rows of arrays: of each the elements at `positions` along the dimension of that name; results are in the order
-/// of `arrays`.
+/// of `arrays`. An array that does not have the dimension is one row, at position 0.
 ///
 /// Rows that hold the same elements have the same digest, whatever the store, its chunks and codecs. It is no
-/// cryptographic one. Memory: within `resources`. Errors of single arrays: `Usage` where the dimension is not theirs,
+/// cryptographic one. Memory: within `resources`. Errors of single arrays: `Usage` where they have no such position,
 /// `Unsupported` for elements without fixed size.
 pub fn digest_rows(
     store: &Store,
@@ -73,21 +73,21 @@ fn row(
     let metadata = &array.metadata;
     let names = metadata.dimension_names.iter().flatten();
     let at = names.into_iter().position(|name| name.as_deref() == Some(dimension));
-    let inside = |at: &usize| metadata.shape().get(*at).is_some_and(|&length| position < length);
-    let Some(at) = at.filter(inside) else {
+    let length = at.map_or(1, |at| metadata.shape().get(at).copied().unwrap_or(0));
+    if position >= length {
         let message = format!("`{}` has no position {position} along `{dimension}`", array.path);
         return Err(Error::new(ErrorKind::Usage, message));
-    };
+    }
     let mut shape = metadata.shape().to_vec();
-    shape[at] = 1;
+    at.into_iter().for_each(|at| shape[at] = 1);
     let mut hasher = Xxh3::new();
     let item_bytes = metadata.data_type.item_bytes().unwrap_or(64);
     let mut chunk_shape = metadata.grid.largest_chunk_shape();
-    chunk_shape[at] = 1;
+    at.into_iter().for_each(|at| chunk_shape[at] = 1);
     let mut buffer = Vec::new();
     for slab in slabs_of(&shape, &chunk_shape, item_bytes, slab_bytes) {
         let mut region: Region = slab;
-        region.start[at] = position;
+        at.into_iter().for_each(|at| region.start[at] = position);
         match metadata.data_type {
             DataType::String | DataType::Bytes => {
                 reader.visit_variable(&region, context, &mut |element| {

@@ -40,8 +40,11 @@ pub struct Part {
     pub store: usize,
     /// The array: of many stores with the same metadata, mostly one in memory.
     pub array: Arc<ArrayNode>,
-    /// What is taken along each of its dimensions.
-    pub picks: Vec<Pick>,
+    /// What is taken along each of its dimensions: of many arrays of one shape, one in memory.
+    ///
+    /// Along an axis of the result that none of them names all elements are the same: as where arrays lie beside each other
+    /// along a dimension that they do not have themselves.
+    pub picks: Arc<[Pick]>,
 }
 
 /// The axis along which parts lie beside each other.
@@ -65,7 +68,7 @@ pub struct WantedGather {
     /// Its attributes, without `_ARRAY_DIMENSIONS`.
     pub attributes: Object,
     /// Where it comes from: one array at least, all of one data type. The first one's metadata is taken over.
-    pub parts: Vec<Part>,
+    pub parts: Arc<[Part]>,
     /// How parts lie beside each other; `None` where there is one alone.
     pub joined: Option<Joined>,
     /// The element that stands where no source has one; `None` for the fill value.
@@ -92,7 +95,7 @@ pub struct WantedSlice {
 #[derive(Debug, Clone)]
 pub struct Gather {
     /// Where it comes from.
-    pub parts: Vec<Part>,
+    pub parts: Arc<[Part]>,
     /// The axis along which the parts lie.
     pub joined: Option<usize>,
     /// Its axes.
@@ -128,7 +131,7 @@ impl Gather {
     pub(super) fn new(wanted: &WantedGather, kind: SourceKind, axes: &mut Axes) -> Result<Self, String> {
         check(wanted)?;
         let joined = wanted.joined.as_ref().map(|joined| joined.axis);
-        let parts = wanted.parts.clone();
+        let parts = Arc::clone(&wanted.parts);
         let orders = (0..wanted.shape.len()).map(|axis| axes.order(wanted, axis, kind)).collect();
         Ok(Self { parts, joined, axes: orders, absent: wanted.absent.clone() })
     }
@@ -183,7 +186,7 @@ impl Gather {
     /// Adds what tells it from other mappings to a hash.
     pub(super) fn add_to(&self, hash: &mut Xxh3Default) {
         hash.update(format!("{:?} {:?} {:?}", self.joined, self.absent, self.axes).as_bytes());
-        for part in &self.parts {
+        for part in self.parts.iter() {
             hash.update(format!("{} {} {:?}", part.store, part.array.path, part.picks).as_bytes());
             for (name, document) in part.array.metadata.documents() {
                 hash.update(name.as_bytes());

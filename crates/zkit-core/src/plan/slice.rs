@@ -43,7 +43,7 @@ fn plan_gather(store: usize, wanted: &WantedGather, kind: SourceKind, axes: &mut
         Chain::compile(metadata, &metadata.grid.largest_chunk_shape())
             .map_err(|error| refusal(error.to_string()))
     };
-    for part in &gather.parts {
+    for part in gather.parts.iter() {
         compiled(&part.array.metadata)?.can_decode_to(0).map_err(refusal)?;
     }
     compiled(&conversion.metadata)?.can_encode_from(0).map_err(refusal)?;

@@ -1,4 +1,4 @@
-//! A whole array of one dimension, with what of it was never written.
+//! A whole array of one dimension or none, with what of it was never written.
 
 use std::ops::Range;
 
@@ -38,15 +38,21 @@ pub enum LineElements {
 }
 
 impl ArrayReader<'_> {
-    /// Reads an array of one dimension whole.
+    /// Reads an array of one dimension whole; one without dimensions is a line of one element, which is never absent.
     ///
     /// Every chunk is fetched and decoded once; memory: the elements, and a chunk a thread. Errors: `OverBudget` where the
     /// elements or one chunk take more than `limit_bytes`, `Usage` for arrays of other ranks.
     pub fn read_line(&self, limit_bytes: u64, context: ReadContext<'_>) -> Result<Line> {
         let metadata = &self.node().metadata;
+        if metadata.shape().is_empty() {
+            return self.read_scalar(limit_bytes, context);
+        }
         let [length] = *metadata.shape() else {
-            let message =
-                format!("`{}` has {} dimensions, one is expected", self.node().path, metadata.shape().len());
+            let message = format!(
+                "`{}` has {} dimensions, one at most is expected",
+                self.node().path,
+                metadata.shape().len()
+            );
             return Err(Error::new(ErrorKind::Usage, message));
         };
         let item_bytes = metadata.data_type.item_bytes().unwrap_or(VARIABLE_ITEM_BYTES);
@@ -66,6 +72,23 @@ impl ArrayReader<'_> {
             return self.read_variable_line(length, chunks, limit_bytes, context);
         }
         self.read_fixed_line(length, chunks, context)
+    }
+
+    fn read_scalar(&self, limit_bytes: u64, context: ReadContext<'_>) -> Result<Line> {
+        let region = Region::whole(&[]);
+        let Some(item) = self.item_bytes() else {
+            let mut elements = VariableElements::default();
+            self.visit_variable(&region, context, &mut |element| elements.push(element))?;
+            return Ok(Line { elements: LineElements::Variable(elements), absent: Vec::new() });
+        };
+        if item as u64 > limit_bytes {
+            let message =
+                format!("the element of `{}` is too large: {}", self.node().path, Bytes(item as u64));
+            return Err(Error::new(ErrorKind::OverBudget, message));
+        }
+        let mut bytes = vec![0; item];
+        self.read_region(&region, &mut bytes, context)?;
+        Ok(Line { elements: LineElements::Fixed(bytes), absent: Vec::new() })
     }
 
     fn read_fixed_line(&self, length: u64, chunks: u64, context: ReadContext<'_>) -> Result<Line> {

@@ -30,7 +30,8 @@ pub fn coordinate_nodes(hierarchy: &Hierarchy) -> impl Iterator<Item = &ArrayNod
     hierarchy.arrays.iter().filter(|node| is_coordinate(node))
 }
 
-/// Reads an array of one dimension as a coordinate: unpacked, times decoded, fill values and unwritten elements missing.
+/// Reads an array of one dimension, or of none, as a coordinate: unpacked, times decoded, fill values and unwritten elements
+/// missing.
 ///
 /// Times that no calendar holds are missing too; units that are not understood leave numbers as they are. An absent chunk of
 /// a single element is taken for the fill value that it stands for. Memory: a few times the elements, which may take an

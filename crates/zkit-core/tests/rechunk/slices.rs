@@ -76,9 +76,15 @@ impl Slice {
     fn new(case: &Case, seed: u64, folder: &Path) -> Self {
         let mut random = Random(seed);
         let rank = case.shape.len();
-        let parts = if rank == 0 { 1 } else { 1 + random.below(3) as usize };
-        let joined =
-            (parts > 1 || (rank > 0 && random.one_in(2))).then(|| random.below(rank as u64) as usize);
+        // the joined axis may be one that no part has
+        let stacked = random.one_in(4);
+        let parts = if rank == 0 && !stacked { 1 } else { 1 + random.below(3) as usize };
+        let joined = match stacked {
+            true => Some(rank),
+            false => {
+                (parts > 1 || (rank > 0 && random.one_in(2))).then(|| random.below(rank as u64) as usize)
+            }
+        };
         // which dimension runs along which axis; two may share one
         let mut axis_of: Vec<Option<usize>> =
             (0..rank).map(|d| (joined == Some(d) || !random.one_in(4)).then_some(d)).collect();
@@ -86,14 +92,15 @@ impl Slice {
         if free.len() > 1 && random.one_in(2) {
             axis_of[free[1]] = axis_of[free[0]];
         }
-        let mut kept: Vec<u64> = axis_of.iter().flatten().map(|&d| d as u64).collect();
+        let of_stack = stacked.then_some(rank);
+        let mut kept: Vec<u64> =
+            axis_of.iter().flatten().copied().chain(of_stack).map(|d| d as u64).collect();
         kept.sort_unstable();
         kept.dedup();
         let kept = random.shuffled(kept);
-        let axis = |d: usize| {
-            axis_of[d]
-                .map(|at| kept.iter().position(|&kept| kept == at as u64).expect("axes of parts are kept"))
-        };
+        let place =
+            |at: usize| kept.iter().position(|&kept| kept == at as u64).expect("axes of parts are kept");
+        let axis = |d: usize| axis_of.get(d).map_or(of_stack, |at| *at).map(place);
         let mut cases: Vec<Case> =
             (0..parts).map(|part| Case { element: ELEMENTS[part], ..case.clone() }).collect();
         for case in &mut cases {
@@ -164,7 +171,7 @@ impl Slice {
             path: "/".to_owned(),
             dimension_names: (0..shape.len()).map(|axis| format!("axis{axis}")).collect(),
             attributes: all_parts[0].array.metadata.attributes.clone(),
-            parts: all_parts,
+            parts: all_parts.into(),
             joined,
             absent: None,
             stored_bytes: 0,
