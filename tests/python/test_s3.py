@@ -205,8 +205,9 @@ def test_an_audit_of_headers_lists_once_and_reads_each_chunk_at_most_once_by_ran
     outcome = s3("audit", url(name), "--depth", "headers", "--fail-on", "never", "--format", "json")
     assert outcome.code == 0 and outcome.json()["complete"], outcome.err
     listings = [path for _, path, _ in proxy.requests if "list-type" in path]
-    # pages of one listing, told apart by where they go on
-    assert len(listings) == len(set(listings)) and sum("continuation-token" not in path for path in listings) <= 1
+    assert len(listings) == len(set(listings))
+    # beside that of all chunks, one of the children of each group that consolidated metadata may have left out
+    assert sum("delimiter" not in path and "continuation-token" not in path for path in listings) == 1, listings
     documents = ("zarr.json", ".zarray", ".zattrs", ".zgroup", ".zmetadata")
     read = [
         (path.split("?")[0], status)

@@ -46,6 +46,7 @@ Numbers that decode, and make no sense:
 - two versions (error, low confidence): at one border of chunks along the first dimension, the least, the largest and the
   mean value all make a step the same way that is several times larger than any other. An array that was overwritten, and
   whose writer died on the way, looks like this; nothing is missing.
+- another unit (note): all floats lie outside of where their unit says, such as temperatures of -20 to 35 K.
 - byte order (note): the extremes of floats are astronomical, and ordinary with their bytes turned round.
 
 On disk: as any other value.
@@ -61,6 +62,7 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
     for (array, values) in seen_data(store) {
         report_scaled_twice((array, values), finder);
         report_byte_order(array, finder);
+        report_other_unit(array, finder);
         report_two_versions(store, (array, values), finder);
     }
 }
@@ -179,6 +181,33 @@ fn are_steps(values: &[f64], packing: Packing, epsilon: f64) -> bool {
 fn is_power_of_ten(scale: f64) -> bool {
     let exponent = scale.abs().log10();
     (exponent - exponent.round()).abs() < 1e-9
+}
+
+/// Reports numbers none of which lies where their unit says, though what they unpack to would be the first to be judged.
+fn report_other_unit(array: &ArrayObservation<'_>, finder: &mut Finder<'_>) {
+    let packed = Packing::of(array).is_some_and(|packing| !packing.is_identity());
+    let standard = array.node.metadata.attributes.get("standard_name").is_some();
+    let ((Some((low, high)), Some((min, max))), false, true) =
+        ((plausible_range(array), stored_range(array)), packed, is_float(array) && standard)
+    else {
+        return;
+    };
+    if (min == 0.0 && max == 0.0) || !(max < low || min > high) {
+        return;
+    }
+    let units =
+        array.node.metadata.attributes.get("units").map_or_else(String::new, |units| units.to_string());
+    let message = format!(
+        "values from {} to {} do not fit units {units}, in which they would lie from {} to {}",
+        number(min),
+        number(max),
+        number(low),
+        number(high)
+    );
+    finder
+        .array(array.path(), message)
+        .evidence("kind", "other-unit")
+        .remedy("find out which unit the numbers are in, and correct the attribute");
 }
 
 fn report_byte_order(array: &ArrayObservation<'_>, finder: &mut Finder<'_>) {
@@ -411,6 +440,21 @@ mod tests {
         assert_eq!(found("{}", &rows(12, 20.0)).len(), 1);
         assert!(found("{}", &rows(8, 60.0)).is_empty(), "levels may differ");
         assert!(found(time, &rows(6, 60.0)).is_empty());
+    }
+
+    #[test]
+    fn temperatures_that_are_none_in_their_unit_are_noted() {
+        let rows = [(0..20).map(|at| at as f32).collect::<Vec<f32>>()];
+        let named = r#"{"units": "K", "standard_name": "air_temperature"}"#;
+        let noted = found(named, &rows);
+        assert_eq!((noted.len(), noted[0].severity), (1, Severity::Info));
+        assert!(
+            noted[0].message.starts_with(r#"values from 0 to 19 do not fit units "K""#),
+            "{}",
+            noted[0].message
+        );
+        assert!(found(r#"{"units": "degC", "standard_name": "air_temperature"}"#, &rows).is_empty());
+        assert!(found(r#"{"units": "K"}"#, &rows).is_empty(), "lapse rates and ranges are in K too");
     }
 
     #[test]
