@@ -69,6 +69,9 @@ fn scans(criterion: &mut Criterion) {
     group.bench_function("memcpy", |bencher| {
         bencher.iter(|| black_box(&mut dst).copy_from_slice(black_box(&floats)))
     });
+    // float16 from 1 to 2, and flags in patches
+    let halves: Vec<u8> = floats.chunks_exact(2).flat_map(|two| [two[0], 0x3c | (two[1] & 3)]).collect();
+    let flags: Vec<u8> = (0..BLOCK_BYTES).map(|at| u8::from(at % 700 < 90)).collect();
     let one = &floats[..4];
     for (name, kind, src, fill) in [
         ("float32", ElementKind::Float(4), &floats, None),
@@ -78,6 +81,11 @@ fn scans(criterion: &mut Criterion) {
         ("float16", ElementKind::Float(2), &floats, None),
         ("int16", ElementKind::Signed(2), &floats, None),
         ("uint8", ElementKind::Unsigned(1), &floats, None),
+        ("int8", ElementKind::Signed(1), &floats, None),
+        ("uint16", ElementKind::Unsigned(2), &floats, None),
+        ("uint16, fill value among them", ElementKind::Unsigned(2), &halves, Some(&halves[..2])),
+        ("float16, numbers alone", ElementKind::Float(2), &halves, None),
+        ("bool", ElementKind::Unsigned(1), &flags, Some(&flags[..1])),
         ("int64", ElementKind::Signed(8), &floats, None),
     ] {
         let scanner = Scanner::new(kind, fill, &[]);
@@ -89,6 +97,14 @@ fn scans(criterion: &mut Criterion) {
             });
         });
     }
+    let packed = Scanner::new(ElementKind::Signed(2), None, &[&halves[..2]]);
+    group.bench_function("int16, missing value among them", |bencher| {
+        bencher.iter(|| {
+            let mut statistics = Statistics::default();
+            packed.scan(black_box(&halves), &mut statistics);
+            statistics
+        });
+    });
     group.finish();
 }
 

@@ -198,3 +198,21 @@ def test_scanned_values_are_those_from_disk(zkit, s3, name):
     remote = s3("audit", url(name), *arguments)
     assert remote.code in (0, 1, 3), remote.err
     assert [{**variable, "store": None} for variable in remote.json()["variables"]] == from_disk
+
+
+@pytest.mark.parametrize("name", ["ostia_sst.zarr", "sharded_index_end.zarr", "imerg_template.zarr"])
+def test_an_audit_of_headers_lists_once_and_reads_each_chunk_at_most_once_by_range(s3, proxy, name):
+    outcome = s3("audit", url(name), "--depth", "headers", "--fail-on", "never", "--format", "json")
+    assert outcome.code == 0 and outcome.json()["complete"], outcome.err
+    listings = [path for _, path, _ in proxy.requests if "list-type" in path]
+    assert len(listings) == len(set(listings))
+    # beside that of all chunks, one of the children of each group that consolidated metadata may have left out
+    assert sum("delimiter" not in path and "continuation-token" not in path for path in listings) == 1, listings
+    documents = ("zarr.json", ".zarray", ".zattrs", ".zgroup", ".zmetadata")
+    read = [
+        (path.split("?")[0], status)
+        for method, path, status in proxy.requests
+        if method == "GET" and "list-type" not in path and not path.split("?")[0].endswith(documents)
+    ]
+    assert read and all(status == 206 for _, status in read), read
+    assert len(read) == len({path for path, _ in read}), "a chunk was asked for twice"

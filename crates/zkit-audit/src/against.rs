@@ -74,7 +74,7 @@ pub(crate) fn compare(observed: &mut StoreObservation<'_>, run: &Run<'_>) -> Res
         let (mut pairs, mut uncompared) = (Vec::new(), BTreeMap::new());
         for array in &observed.arrays {
             let Some(node) = source.hierarchy.array(array.path()) else { continue };
-            if positions.contains_key(array.path()) {
+            if positions.contains_key(array.path()) || observed.out_of_reach.contains(array.path()) {
                 continue;
             }
             match along(observed, array, node, &positions) {

@@ -1,5 +1,6 @@
 //! Observing one store, as closely as was asked for.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -10,7 +11,7 @@ use zkit_core::error::{Error, ErrorKind, Result};
 use zkit_core::event::Observer;
 use zkit_core::hierarchy::{ArrayNode, Consolidation, Container, Hierarchy, StoreKind};
 use zkit_core::location::StoreUrl;
-use zkit_core::store::{Store, StoreOptions};
+use zkit_core::store::{ReferenceStore, Store, StoreOptions};
 use zkit_rules::Depth;
 use zkit_rules::against::SourceObservation;
 use zkit_rules::look::{self, Look};
@@ -46,15 +47,9 @@ pub(crate) fn open(url: &StoreUrl, run: &Run<'_>) -> Result<Hierarchy> {
             damaged_zip(hierarchy, path)
         }
         (_, StoreKind::KerchunkJson, Some(path)) => {
-            Hierarchy::read_references(path).map(|(hierarchy, _)| hierarchy)
-        }
-        (_, StoreKind::KerchunkParquet, _) => {
-            let read = Hierarchy::read_parquet_references(url, Store::open(url, &run.options)?);
-            // what is wrong with the document is told by its rule
-            read.map(|(hierarchy, _)| hierarchy).or_else(|error| match error.kind() {
-                ErrorKind::Corrupt => Ok(hierarchy),
-                _ => Err(error),
-            })
+            let (mut read, _) = Hierarchy::read_references(path)?;
+            read.store = hierarchy.store;
+            Ok(read)
         }
         _ => Ok(hierarchy),
     }
@@ -78,6 +73,7 @@ fn damaged_zip(hierarchy: Hierarchy, path: &Path) -> Result<Hierarchy> {
 /// none. Over a network each node costs requests, so that a shallow look takes consolidated metadata at its word.
 pub(crate) fn read_nodes(hierarchy: &mut Hierarchy, run: &Run<'_>) -> Result<Option<Consolidation>> {
     match &hierarchy.store {
+        Some(Store::References(_)) => Ok(None),
         Some(store) if !store.is_remote() || run.depth >= Depth::Headers => hierarchy.prefer_nodes(),
         _ => Ok(None),
     }
@@ -94,8 +90,8 @@ pub(crate) fn observe<'a>(
     observed.depth = run.depth;
     observed.consolidation = consolidation;
     observed.source = run.source.map(|source| SourceObservation::of_metadata(&source.hierarchy));
-    if let (StoreKind::KerchunkJson, Some(path)) = (hierarchy.kind, url.local_path()) {
-        look_at_references(&mut observed, path, nodes, run)?;
+    if hierarchy.kind == StoreKind::KerchunkJson {
+        look_at_references(&mut observed, url, nodes, run)?;
     }
     if hierarchy.kind == StoreKind::Icechunk && run.depth >= Depth::Listing {
         observed.repository = Some(Repository::read(&Store::open(url, &run.options)?)?);
@@ -116,6 +112,13 @@ pub(crate) fn observe<'a>(
         observed.files = closeness.map(|_| container.files);
     }
     let Some(store) = &hierarchy.store else { return Ok(observed) };
+    if let Store::References(store) = store {
+        if run.depth >= Depth::Sample {
+            observed.out_of_reach = out_of_reach(&observed, store);
+            look_at_values(&mut observed, run)?;
+        }
+        return Ok(observed);
+    }
     look_beside(&mut observed, store, run)?;
     let closeness = match run.depth {
         Depth::Metadata => return Ok(observed),
@@ -129,18 +132,44 @@ pub(crate) fn observe<'a>(
     }
     observed.files = Some(seen.files);
     if run.depth >= Depth::Sample {
-        let sample = if run.depth == Depth::Full { Sample::Full } else { run.sample.0 };
-        let look = Look {
-            sample: (sample, run.sample.1),
-            resources: run.resources,
-            observer: run.observer,
-            cancel: run.cancel,
-        };
-        look::read_coordinates(&mut observed, look)?;
-        look::scan(&mut observed, look)?;
-        against::compare(&mut observed, run)?;
+        look_at_values(&mut observed, run)?;
     }
     Ok(observed)
+}
+
+fn look_at_values(observed: &mut StoreObservation<'_>, run: &Run<'_>) -> Result<()> {
+    let sample = if run.depth == Depth::Full { Sample::Full } else { run.sample.0 };
+    let look = Look {
+        sample: (sample, run.sample.1),
+        resources: run.resources,
+        observer: run.observer,
+        cancel: run.cancel,
+    };
+    look::read_coordinates(observed, look)?;
+    look::scan(observed, look)?;
+    against::compare(observed, run)
+}
+
+/// Returns the arrays of which some reference leads to what may not be read, or is not there as long as it says. What
+/// is gone is no error here: whoever wants to know asks with `--follow-references`.
+fn out_of_reach(observed: &StoreObservation<'_>, store: &ReferenceStore) -> BTreeSet<String> {
+    // references whose files are damaged are not known
+    let unknown = || observed.arrays.iter().filter(|array| array.survey.is_none());
+    let mut paths: BTreeSet<String> = unknown().map(|array| array.path().to_owned()).collect();
+    let Some(references) = &observed.references else {
+        return observed.arrays.iter().map(|array| array.path().to_owned()).collect();
+    };
+    let targets = &references.targets;
+    let away: Vec<bool> = targets.iter().map(|target| !store.leads_to(&target.url, target.end)).collect();
+    for reference in references.references.iter().filter(|reference| away[reference.target]) {
+        let prefixes = reference.key.match_indices('/').map(|(at, _)| &reference.key[..at]);
+        let path =
+            std::iter::once("").chain(prefixes).find_map(|prefix| observed.array(&format!("/{prefix}")));
+        if let Some(array) = path.filter(|array| !paths.contains(array.path())) {
+            paths.insert(array.path().to_owned());
+        }
+    }
+    paths
 }
 
 /// Reads the documents that lie beside those that the hierarchy came from.
@@ -153,18 +182,21 @@ fn look_beside(observed: &mut StoreObservation<'_>, store: &Store, run: &Run<'_>
 
 fn look_at_references(
     observed: &mut StoreObservation<'_>,
-    path: &Path,
+    url: &StoreUrl,
     nodes: &[&ArrayNode],
     run: &Run<'_>,
 ) -> Result<()> {
-    let (_, mut references) = Hierarchy::read_references(path)?;
+    let (_, mut references) = match url.local_path() {
+        Some(path) => Hierarchy::read_references(path)?,
+        None => Hierarchy::read_remote_references(url, &run.options)?,
+    };
     if run.depth >= Depth::Listing {
         for (array, survey) in observed.arrays.iter_mut().zip(survey_references(nodes, &references)) {
             array.survey = Some(survey);
         }
         if run.follow_references {
-            let folder = path.parent().unwrap_or(Path::new("."));
-            follow::follow(&mut references, Some(folder), &run.options, run.cancel)?;
+            let folder = url.local_path().map(|path| path.parent().unwrap_or(Path::new(".")));
+            follow::follow(&mut references, folder, &run.options, run.cancel)?;
         }
     }
     observed.references = Some(references);

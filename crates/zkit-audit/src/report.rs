@@ -47,7 +47,7 @@ pub(crate) fn add_store(
     findings: Vec<Finding>,
     complete: bool,
 ) {
-    let (reached, unread) = reach(store.hierarchy.kind);
+    let (reached, unread) = reach(store);
     let depth = summary.depth.min(reached);
     report.stores.push(zkit_report::StoreSummary {
         url: summary.url.clone(),
@@ -59,8 +59,8 @@ pub(crate) fn add_store(
         complete,
         not_seen: not_seen(depth)
             .iter()
-            .chain(unread)
             .map(|what| (*what).to_owned())
+            .chain(unread)
             .chain(against::not_seen(store))
             .collect(),
     });
@@ -76,22 +76,37 @@ pub(crate) fn finish(report: &mut Report, of_cache: Vec<Finding>) {
     report.summary = FindingCounts::of(&report.findings);
 }
 
-/// Returns how closely a kind of store can be looked at, and what is not looked at whatever the depth.
-const fn reach(kind: StoreKind) -> (Depth, &'static [&'static str]) {
-    match kind {
-        StoreKind::Icechunk => (
-            Depth::Listing,
-            &["arrays of Icechunk: only whether their objects are there and as long as manifests say"],
-        ),
-        StoreKind::KerchunkJson => {
-            (Depth::Listing, &["chunks that references point to: only whether references name them"])
+/// Returns how closely a store can be looked at, and what is not looked at whatever the depth.
+fn reach(store: &StoreObservation<'_>) -> (Depth, Option<String>) {
+    match store.hierarchy.kind {
+        StoreKind::Icechunk => {
+            let unread =
+                "arrays of Icechunk: only whether their objects are there and as long as manifests say";
+            (Depth::Listing, Some(unread.to_owned()))
         }
-        StoreKind::KerchunkParquet => {
-            (Depth::Listing, &["chunks that references point to: only whether references name them"])
+        StoreKind::KerchunkJson | StoreKind::KerchunkParquet => reach_of_references(store),
+        StoreKind::N5 => {
+            (Depth::Headers, Some("datasets of N5: only the headers of their blocks".to_owned()))
         }
-        StoreKind::N5 => (Depth::Headers, &["datasets of N5: only the headers of their blocks"]),
-        _ => (Depth::Full, &[]),
+        _ => (Depth::Full, None),
     }
+}
+
+/// References are read where they lead to files that are there and may be read.
+fn reach_of_references(store: &StoreObservation<'_>) -> (Depth, Option<String>) {
+    let unread = |what: &str| Some(format!("{what}: only whether references name them"));
+    let away = store.out_of_reach.len();
+    if store.depth < Depth::Sample || store.hierarchy.store.is_none() || away == store.arrays.len() {
+        return (Depth::Listing, unread("chunks that references point to"));
+    }
+    if away == 0 {
+        return (Depth::Full, None);
+    }
+    let what = format!(
+        "chunks of {away} of {} arrays, which references point to (--allow-prefix says what may be read)",
+        store.arrays.len()
+    );
+    (Depth::Full, unread(&what))
 }
 
 /// Returns what a depth cannot see.
@@ -146,20 +161,4 @@ fn map_of(array: &ArrayObservation<'_>) -> Option<GridMap> {
     let mut map = GridMap::of_grid(counts, array.node.metadata.dimension_names.as_deref())?;
     stored.iter().for_each(|position| map.mark_chunk(&unravel(position, counts)));
     Some(map)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn kinds_whose_chunks_are_not_decoded_say_so_at_every_depth() {
-        for kind in [StoreKind::Icechunk, StoreKind::KerchunkJson, StoreKind::KerchunkParquet, StoreKind::N5]
-        {
-            let (reached, unread) = reach(kind);
-            assert!(reached < Depth::Sample && !unread.is_empty(), "{kind:?}");
-            assert!(not_seen(Depth::Full.min(reached)).contains(&"values"), "{kind:?}");
-        }
-        assert_eq!(reach(StoreKind::Zarr), (Depth::Full, &[][..]));
-    }
 }

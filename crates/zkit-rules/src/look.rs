@@ -36,7 +36,7 @@ pub fn read_coordinates(observed: &mut StoreObservation<'_>, look: Look<'_>) -> 
     let pool = engine::pool(look.resources.jobs)?;
     let context = ReadContext { pool: &pool, cancel: look.cancel, meter: look.observer.meter() };
     for array in &observed.arrays {
-        if !is_worth_reading(array.node, observed.policy) {
+        if !is_worth_reading(array.node, observed.policy) || observed.out_of_reach.contains(array.path()) {
             continue;
         }
         look.cancel.check()?;
@@ -59,6 +59,9 @@ pub fn scan(observed: &mut StoreObservation<'_>, look: Look<'_>) -> Result<()> {
     let Some(store) = &observed.hierarchy.store else { return Ok(()) };
     let listed = observed.arrays.iter().enumerate().filter_map(|(at, array)| {
         let listing = array.survey.as_ref()?.listing.as_ref()?;
+        if observed.out_of_reach.contains(array.path()) {
+            return None;
+        }
         Some((at, ScanTarget { array: array.node, listing: Some(listing) }))
     });
     let (places, targets): (Vec<usize>, Vec<ScanTarget<'_>>) = listed.unzip();

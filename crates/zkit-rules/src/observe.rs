@@ -33,6 +33,9 @@ pub struct StoreObservation<'a> {
     pub source: Option<SourceObservation<'a>>,
     /// What its references point to, if it is a set of references.
     pub references: Option<References>,
+    /// The arrays, by path, whose references lead to what may not be read, or is not there as long as they say: their
+    /// values were not looked at.
+    pub out_of_reach: BTreeSet<String>,
     /// What is wrong with the objects of an Icechunk repository, if it is one.
     pub repository: Option<Repository>,
     /// What was seen of the blocks of an N5 container, if it is one.
@@ -95,6 +98,7 @@ impl<'a> StoreObservation<'a> {
             v2_twin_defects: Vec::new(),
             source: None,
             references: None,
+            out_of_reach: BTreeSet::new(),
             repository: None,
             n5: Vec::new(),
             depth: Depth::Metadata,

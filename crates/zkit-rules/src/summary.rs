@@ -45,7 +45,8 @@ pub struct ArraySummary {
     pub chunk_shape: Vec<u64>,
     /// Its codecs, readable.
     pub codecs: Vec<String>,
-    /// Its attributes: a hash of each value, which is the same for equal values whatever their order.
+    /// Its attributes: a hash of each value, which is the same for equal values whatever their order. Units of time are
+    /// kept as `units of time`.
     pub attributes: BTreeMap<String, u64>,
     /// Stored chunks (shards where sharded) and all chunks; `None` where they were not listed.
     pub chunks: Option<(u64, u64)>,
@@ -66,7 +67,9 @@ impl StoreSummary {
             .iter()
             .map(|array| ArraySummary::of(array, coordinates.contains(array.path())))
             .collect();
-        let listed = store.depth > Depth::Metadata && store.hierarchy.store.is_some();
+        // of references, the files that they lead to are what is stored
+        let listed =
+            store.depth > Depth::Metadata && store.hierarchy.store.is_some() && store.references.is_none();
         let decoded = store.arrays.iter().filter_map(|array| array.node.metadata.decoded_bytes());
         Self {
             url: store.hierarchy.url.clone(),
@@ -108,7 +111,7 @@ impl ArraySummary {
             attributes: metadata
                 .attributes
                 .iter()
-                .map(|(key, value)| (key.to_owned(), hash(value)))
+                .map(|(key, value)| (meaning_of(key, value).to_owned(), hash(value)))
                 .collect(),
             chunks: array.occupancy().map(|(total, stored)| (stored, total)),
             bytes_stored: listing.map(|listing| listing.bytes_stored),
@@ -116,6 +119,15 @@ impl ArraySummary {
             is_coordinate,
         }
     }
+}
+
+/// The name under which units of time are kept: `days since 2021-01-01`.
+pub(crate) const TIME_UNITS: &str = "units of time";
+
+/// Returns the name of an attribute, where that says what its value means.
+fn meaning_of<'a>(name: &'a str, value: &Json) -> &'a str {
+    let counts_from = name == "units" && value.as_str().is_some_and(|units| units.contains(" since "));
+    if counts_from { TIME_UNITS } else { name }
 }
 
 /// Returns a hash of a JSON value; objects hash the same whatever the order of their keys.

@@ -226,14 +226,29 @@ impl Hierarchy {
                 ));
             }
             hierarchy.kind = StoreKind::Unknown;
-            match store.children("").is_ok_and(|children| children.is_empty()) {
-                true => hierarchy.defect("/", "empty-store", "an empty directory"),
-                false => hierarchy.defect("/", "not-zarr", "no Zarr metadata was found here"),
-            }
+            hierarchy.say_what_is_there_instead(&store);
         }
         hierarchy.sort();
         hierarchy.store = (hierarchy.kind == StoreKind::Zarr).then_some(store);
         Ok(hierarchy)
+    }
+
+    /// Adds what a directory without metadata is, as a defect.
+    fn say_what_is_there_instead(&mut self, store: &Store) {
+        let children = store.children("");
+        let sidecar = children
+            .iter()
+            .flatten()
+            .find(|child| child.name.strip_suffix(".dvc").is_some_and(|stem| !stem.is_empty()));
+        match (&children, sidecar) {
+            (Ok(children), _) if children.is_empty() => self.defect("/", "empty-store", "an empty directory"),
+            (_, Some(sidecar)) => {
+                let message =
+                    format!("{} names data that DVC keeps elsewhere; fetch the data first", sidecar.name);
+                self.defect("/", "pointer-file", message);
+            }
+            _ => self.defect("/", "not-zarr", "no Zarr metadata was found here"),
+        }
     }
 
     /// Reads one metadata document of the root; what cannot be parsed becomes a defect.

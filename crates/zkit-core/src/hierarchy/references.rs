@@ -113,6 +113,20 @@ impl Hierarchy {
         Ok(read_document(path.display().to_string(), document))
     }
 
+    /// Reads a set of references in JSON that lies behind a network, as [`Self::read_references`] does one of this machine.
+    ///
+    /// Errors: as there; `Absent`.
+    pub fn read_remote_references(url: &StoreUrl, options: &StoreOptions) -> Result<(Self, References)> {
+        let failed = |kind| Error::new(kind, format!("could not read the references {url}"));
+        let name = url.name().unwrap_or_default();
+        let mut text = Vec::new();
+        if !Store::open(&url.parent(), options)?.get(&name, MAX_DOCUMENT_BYTES, &mut text)? {
+            return Err(failed(ErrorKind::Absent));
+        }
+        let document = Json::parse(&text).map_err(|error| failed(ErrorKind::Corrupt).with_source(error))?;
+        Ok(read_document(url.to_string(), document))
+    }
+
     /// Opens a set of references in JSON, with what it leads to.
     ///
     /// Errors: `Unsupported` for rules that cannot be followed: without their references chunks would seem absent.

@@ -65,6 +65,20 @@ impl ReferenceStore {
         Ok(Self { place, located, targets: Targets::new(folder, options)? })
     }
 
+    /// Returns whether the first `end` bytes of a target may be read, and on this machine also whether they are there.
+    ///
+    /// Nothing is asked of a network. One look at the file where it is local.
+    pub fn leads_to(&self, target: &str, end: u64) -> bool {
+        match self.targets.place(target) {
+            Ok(Place::Remote(..)) => true,
+            Ok(place @ Place::Local(..)) => {
+                let size = place.get_range(0, 0, &mut Vec::new());
+                size.is_ok_and(|size| size.is_some_and(|size| size >= end))
+            }
+            Err(_) => false,
+        }
+    }
+
     pub(super) fn place(&self) -> &str {
         &self.place
     }

@@ -26,7 +26,8 @@ Most values of the coordinate are one step apart (6 h, 1 month, 0.25 degrees) an
 appended, or a day was lost. Rolling means, lags and plots take the next row for the next step.
 
 On disk: nothing is absent; the array of one dimension that is named like it simply goes on behind the gap. The step is the
-middle of all differences, and at least three quarters of them must be it; months and years count by the calendar.
+middle of all differences, and at least three quarters of them must be it; months and years count by the calendar. Looked
+at are times, lead times of forecasts (durations), latitudes, longitudes and projected positions.
 
 Legitimate: gaps that come back evenly (nights, week-ends, seasons) and steps that change for good (the later hours of a
 forecast) are no loss. Coordinates without a step have no gaps; ids and levels are not looked at. A gap as long as half of
@@ -49,8 +50,10 @@ const RUNS_MOST: usize = 1_000;
 fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
     for read in &store.coordinates {
         let dimension = store.array(&read.coordinate.path).is_some_and(|array| is_coordinate(array.node));
-        let directed =
+        let axis =
             matches!(read.coordinate.axis, Axis::Time | Axis::Latitude | Axis::Longitude | Axis::Horizontal);
+        // lead times of forecasts
+        let directed = axis || matches!(read.coordinate.values, Values::Durations(_));
         let rolled = matches!(read.analysis.order, Order::Seam { .. });
         if dimension && directed && !rolled {
             check_gaps(read, finder);

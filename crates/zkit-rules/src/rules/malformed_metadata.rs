@@ -1,11 +1,12 @@
 //! `malformed-metadata`: the metadata of a node is not what the specification says.
 
+use zkit_core::hierarchy::StoreKind;
 use zkit_report::{Confidence, Severity};
 
 use super::shared::report_defects;
 use crate::depth::Depth;
 use crate::finder::Finder;
-use crate::observe::StoreObservation;
+use crate::observe::{ArrayObservation, StoreObservation};
 use crate::rule::{Check, Rule};
 
 pub(crate) const RULE: Rule = Rule {
@@ -19,9 +20,10 @@ A metadata document is no JSON, lacks a field, or holds what no reader can use: 
 whole numbers, chunks of length zero, a data type that nobody knows. The node cannot be opened, or is opened
 wrongly; other nodes of the store are sound.
 
-On disk: zarr.json, .zarray, .zgroup, .zattrs or .zmetadata with the fault that is named.
+On disk: zarr.json, .zarray, .zgroup, .zattrs or .zmetadata with the fault that is named; arrays and their coordinates side
+by side in a folder without zarr.json or .zgroup, in which readers find no group (a warning).
 
-Legitimate: extensions of Zarr v3 that zkit does not know are `unsupported-extension`, codecs
+Legitimate: arrays side by side that know nothing of each other, as tensorstore writes them, need no group. Extensions of Zarr v3 that zkit does not know are `unsupported-extension`, codecs
 `unsupported-codec`; neither is a fault of the store.
 
 What to do: restore the document from the program that wrote it, or from a copy; compare with a sound
@@ -31,11 +33,64 @@ sibling.",
 
 fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
     report_defects(store, finder, "malformed-metadata", "restore the document, or write the node again");
+    if let Some((array, coordinate)) = lost_root(store) {
+        let message = format!(
+            "the root has no metadata: `{}` and its coordinate `{}` are there, and readers find no group that holds them",
+            array.name(),
+            coordinate.name()
+        );
+        finder
+            .store(message)
+            .severity(Severity::Warning)
+            .confidence(Confidence::Medium)
+            .remedy("write the group's zarr.json (v3) or .zgroup (v2), or copy the store again");
+    }
+}
+
+/// Returns an array of the root and its coordinate there, if the root itself says nothing, not even something broken.
+fn lost_root<'s, 'a>(
+    store: &'s StoreObservation<'a>,
+) -> Option<(&'s ArrayObservation<'a>, &'s ArrayObservation<'a>)> {
+    let hierarchy = store.hierarchy;
+    let known = hierarchy
+        .groups
+        .iter()
+        .map(|group| &group.path)
+        .chain(hierarchy.arrays.iter().map(|array| &array.path));
+    let told = hierarchy.defects.iter().map(|defect| &defect.path);
+    if hierarchy.kind != StoreKind::Zarr || known.chain(told).any(|path| path == "/") {
+        return None;
+    }
+    let at_root = || store.arrays.iter().filter(|array| array.group().is_empty());
+    at_root().find_map(|array| {
+        let ranks = 0..array.node.metadata.shape().len();
+        let mut coordinates = ranks.filter_map(|dimension| store.coordinate_of(array, dimension));
+        coordinates.find(|found| found.path() != array.path()).map(|found| (array, found))
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use zkit_report::Severity;
+
     use crate::testing::{TestStore, v2_array};
+
+    #[test]
+    fn coordinates_without_a_group_around_them_have_lost_it() {
+        let named = |store: TestStore, name: &str| {
+            let attributes = format!(r#"{{"_ARRAY_DIMENSIONS": ["{name}"]}}"#);
+            store
+                .file("a/.zattrs", attributes.as_bytes())
+                .file("time/.zattrs", br#"{"_ARRAY_DIMENSIONS": ["time"]}"#)
+        };
+        let arrays =
+            |store: TestStore| store.array("a", &v2_array(&[8], &[2])).array("time", &v2_array(&[8], &[8]));
+        let found = named(arrays(TestStore::bare()), "time").findings("malformed-metadata");
+        assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
+        assert!(found[0].message.contains("`a` and its coordinate `time`"), "{}", found[0].message);
+        assert!(named(arrays(TestStore::bare()), "x").findings("malformed-metadata").is_empty());
+        assert!(named(arrays(TestStore::new()), "time").findings("malformed-metadata").is_empty());
+    }
 
     #[test]
     fn one_broken_document_is_named_and_hides_no_other() {

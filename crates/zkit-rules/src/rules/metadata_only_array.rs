@@ -27,7 +27,7 @@ On disk: v2 has .zarray and .zattrs in the folder, v3 zarr.json and no c/. Coord
 
 Legitimate: writers that leave out empty chunks store an array like this if all of it is fill value. It is
 an error where its coordinates or its siblings of the same dimensions were written, and where it is the coordinate of
-written data; a note for booleans and single chunks of integers, which may all be zero, where nothing of
+written data; a note for booleans, single chunks of integers, which may all be zero, and of texts, which may all be empty, where nothing of
 the store was written (a template), or where its dimensions reach far into chunks that are to be appended
 to.
 
@@ -111,12 +111,15 @@ fn is_unwritten(array: &ArrayObservation<'_>) -> bool {
 }
 
 /// Returns whether an array of this kind is often fill value all over: booleans and unpacked integers,
-/// whose writers leave out zeros even under a fill value of null.
+/// whose writers leave out zeros even under a fill value of null, and one chunk of texts, all of which may be empty.
 fn is_likely_all_fill(array: &ArrayObservation<'_>) -> bool {
     let metadata = &array.node.metadata;
     let packed = ["scale_factor", "add_offset"].iter().any(|name| metadata.attributes.get(name).is_some());
     let discrete = matches!(metadata.data_type, DataType::Bool | DataType::Int(_) | DataType::UInt(_));
-    discrete && !packed
+    let texts =
+        matches!(metadata.data_type, DataType::String | DataType::FixedUtf32(_) | DataType::FixedBytes(_));
+    let one_chunk = array.occupancy().is_some_and(|(total, _)| total == 1);
+    (discrete && !packed) || (texts && one_chunk)
 }
 
 /// Returns whether an array is one chunk of flags: none of them need be set.

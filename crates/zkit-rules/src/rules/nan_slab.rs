@@ -19,6 +19,11 @@ const PADDING_STEPS: usize = 3;
 /// Where the others are NaN by more than this, a slab of NaN is one of them.
 const OTHERS_MOST: f64 = 0.9;
 
+/// Slabs of NaN along places that are told, at most, how wide each is at most, and how much NaN their neighbours hold.
+const ALONE_MOST: usize = 3;
+const WIDTH_MOST: u64 = 3;
+const DENSE: f64 = 0.05;
+
 pub(crate) const RULE: Rule = Rule {
     id: "nan-slab",
     severity: Severity::Error,
@@ -31,8 +36,9 @@ file could not be read, steps that a rechunk lost. Other steps are not, so that 
 
 On disk: chunks are there; where a chunk spans several steps, only decoding shows which of them are NaN.
 
-Legitimate: along latitude, longitude, height and the like NaN is where there is no data (land, sea, poles): these
-dimensions are not looked at, and neither are single values of one-dimensional arrays. The first steps of a running mean or an accumulation are NaN, and variables that exist at
+Legitimate: along latitude, longitude, height and the like NaN is where there is no data (land, sea, poles, below the
+ground): only a few slabs inside, whose neighbours are all but free of NaN, are told there, as a warning. Not looked
+at are single values of one-dimensional arrays. The first steps of a running mean or an accumulation are NaN, and variables that exist at
 every n-th step only are NaN between, instruments leave gaps in many places, and rows of different length (the observations of
 trajectories) are filled up with NaN, more and more towards the end: these are notes, and so are arrays most of which is NaN.
 
@@ -88,10 +94,13 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
                 .map_or(profile.dimension == 0 && array.node.metadata.shape().len() != 2, |name| {
                     !is_place(name)
                 });
-            if steps
+            // places without data have neighbours that lack some of it
+            let told = steps || (named.is_some() && stands_alone(profile));
+            if told
                 && across
-                && let Some(slabs) = slabs_of(profile)
+                && let Some(mut slabs) = slabs_of(profile)
             {
+                slabs.places = !steps;
                 report(store, (array, values), profile, &slabs, finder);
             }
         }
@@ -114,6 +123,22 @@ struct Slabs {
     others: f64,
     /// Whether the share of NaN grows towards them, as where rows of different length are filled up.
     padding: bool,
+    /// Whether the dimension is one of places.
+    places: bool,
+}
+
+/// Returns whether a few slabs of NaN lie inside, each between two that are all but free of it.
+fn stands_alone(profile: &NanProfile) -> bool {
+    let runs = profile.all_nan();
+    let dense = |at: u64| {
+        let at = usize::try_from(at).ok();
+        at.and_then(|at| Some((profile.nan.get(at)?, profile.seen.get(at)?)))
+            .is_some_and(|(&nan, &seen)| seen > 0 && share(nan, seen) <= DENSE)
+    };
+    let alone = |&(first, last): &(u64, u64)| {
+        first > 0 && last - first < WIDTH_MOST && dense(first - 1) && dense(last + 1)
+    };
+    (1..=ALONE_MOST).contains(&runs.len()) && runs.iter().all(alone)
 }
 
 /// Returns the slabs of NaN along a dimension, if there are others that are not like them.
@@ -133,7 +158,8 @@ fn slabs_of(profile: &NanProfile) -> Option<Slabs> {
     let middle = others.len() / 2;
     let others_nan = *others.select_nth_unstable_by(middle, f64::total_cmp).1;
     let padding = is_padding(profile, &runs);
-    Some(Slabs { runs, count, seen: count + others.len() as u64, others: others_nan, padding })
+    let seen = count + others.len() as u64;
+    Some(Slabs { runs, count, seen, others: others_nan, padding, places: false })
 }
 
 /// Returns whether NaN fills up rows of different length: along the dimension its share never falls, grows in several
@@ -168,6 +194,7 @@ fn severity_of(slabs: &Slabs, partial: bool) -> (Severity, Confidence, &'static 
             note("; NaN grows towards them, as where rows of different length are filled up")
         }
         [(0, last)] if last + 1 < slabs.seen => note("; as first steps of running means are"),
+        _ if slabs.places => (Severity::Warning, Confidence::Low, "; their neighbours lack next to nothing"),
         _ if partial => (Severity::Warning, Confidence::Low, "; of each, only a part was looked at"),
         _ => (Severity::Error, Confidence::Medium, ""),
     }
@@ -305,6 +332,10 @@ mod tests {
     fn places_first_steps_and_every_third_step_are_no_errors() {
         let names = r#"["time", "lat"]"#;
         assert!(found(names, |_, place| place < 2).is_empty());
+        assert!(found(names, |day, place| place == 4 || (place == 3 && day < 2)).is_empty(), "a coast");
+        let level = found(names, |_, place| place == 4);
+        assert_eq!((level.len(), level[0].severity), (1, Severity::Warning), "{level:?}");
+        assert!(level[0].message.starts_with("everything at lat[4] is NaN"), "{}", level[0].message);
         for is_nan in [|day: usize| day == 0, |day: usize| day.is_multiple_of(3), |day: usize| day > 3] {
             let found = found(names, |day, _| is_nan(day));
             assert_eq!((found.len(), found[0].severity), (1, Severity::Info), "{}", found[0].message);
@@ -323,7 +354,7 @@ mod tests {
     fn gaps_in_many_places_are_a_note() {
         let slabs = |count: u64| {
             let runs: Vec<_> = (0..count).map(|at| (at * at + 5, at * at + 5)).collect();
-            super::Slabs { runs, count, seen: 10_000, others: 0.1, padding: false }
+            super::Slabs { runs, count, seen: 10_000, others: 0.1, padding: false, places: false }
         };
         assert_eq!(super::severity_of(&slabs(40), false).0, Severity::Info);
         assert_eq!(super::severity_of(&slabs(5), false).0, Severity::Error);

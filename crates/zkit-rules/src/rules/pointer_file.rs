@@ -72,4 +72,12 @@ mod tests {
         assert_eq!(paths, [Some("/b"), Some("/a")]);
         assert_eq!(found[1].chunks.as_ref().unwrap()[0].last, [2]);
     }
+
+    #[test]
+    fn a_folder_of_sidecars_of_dvc_was_not_fetched() {
+        let store = TestStore::bare().file("t2m.zarr.dvc", b"outs:\n- path: t2m.zarr\n");
+        let found = store.findings("pointer-file");
+        assert_eq!((found.len(), store.findings("not-zarr").len()), (1, 0));
+        assert!(found[0].message.starts_with("t2m.zarr.dvc names data"), "{}", found[0].message);
+    }
 }

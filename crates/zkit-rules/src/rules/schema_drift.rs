@@ -10,7 +10,7 @@ use crate::depth::Depth;
 use crate::finder::Finder;
 use crate::observe::CacheObservation;
 use crate::rule::{Check, Rule};
-use crate::summary::{ArraySummary, StoreSummary};
+use crate::summary::{ArraySummary, StoreSummary, TIME_UNITS};
 
 pub(crate) const RULE: Rule = Rule {
     id: "schema-drift",
@@ -25,8 +25,8 @@ a program or from different sources. What concatenates them fails, casts silentl
 On disk: the same array with another data type, other dimension names, other lengths along all but the first
 dimension, other chunks, codecs or units.
 
-Legitimate: attributes such as history and dates differ on purpose and are not compared; other attributes
-are notes. Folders of unrelated stores share few arrays, and are left alone.
+Legitimate: attributes such as history and dates differ on purpose and are not compared. Times may be counted
+from another day in each store, as readers that know CF decode them; that is a note. Folders of unrelated stores share few arrays, and are left alone.
 
 What to do: write the odd stores again with the settings of the others: zkit recompress ODD NEW --chunks ...
 --codec ....",
@@ -106,11 +106,15 @@ const FACTS: &[(&str, Severity, Fact)] = &[
         format!("[{}]", chunks.collect::<Vec<_>>().join(", "))
     }),
     ("codecs", Severity::Warning, |array| array.codecs.join(" ")),
-    ("attributes", Severity::Warning, |array| {
-        let named = array.attributes.iter().filter(|(name, _)| MEANING.contains(&name.as_str()));
-        named.map(|(name, hash)| format!("{name}#{hash:x}")).collect::<Vec<_>>().join(" ")
-    }),
+    ("attributes", Severity::Warning, |array| hashes(array, |name| MEANING.contains(&name))),
+    (TIME_UNITS, Severity::Info, |array| hashes(array, |name| name == TIME_UNITS)),
 ];
+
+/// Returns the attributes of some names, each with a hash of its value.
+fn hashes(array: &ArraySummary, wanted: impl Fn(&str) -> bool) -> String {
+    let named = array.attributes.iter().filter(|(name, _)| wanted(name));
+    named.map(|(name, hash)| format!("{name}#{hash:x}")).collect::<Vec<_>>().join(" ")
+}
 
 /// Adds the stores whose array differs from that of most others in one fact.
 fn find_odd<'a>(
@@ -140,10 +144,12 @@ fn report_odd(store: &str, what: &str, severity: Severity, odd: &[Odd<'_>], find
         [_] => ("its".to_owned(), Some(*path)),
         [..] => (format!("{} arrays differ; first, of `{path}` the", odd.len()), None),
     };
-    let message = if what == "attributes" {
-        format!("{subject} {} differ from those in {most} of {all} stores", odd_attributes(found, usual))
-    } else {
-        format!("{subject} {what}: {found}, in {most} of {all} stores: {usual}")
+    let message = match what {
+        "attributes" => {
+            format!("{subject} {} differ from those in {most} of {all} stores", odd_attributes(found, usual))
+        }
+        TIME_UNITS => format!("{subject} times are counted otherwise than in {most} of {all} stores"),
+        _ => format!("{subject} {what}: {found}, in {most} of {all} stores: {usual}"),
     };
     let paths: Vec<&str> = odd.iter().map(|odd| odd.path).take(PATHS_MOST).collect();
     finder
@@ -201,6 +207,20 @@ mod tests {
         );
         assert!(found.iter().all(|finding| finding.store == url));
         assert!(cache_findings("schema-drift", &[sound(), sound()]).is_empty());
+    }
+
+    #[test]
+    fn times_counted_from_another_day_are_a_note_and_another_calendar_is_a_warning() {
+        let store = |attributes: &str| {
+            TestStore::new().array("time", &v2_array(&[8], &[2])).file("time/.zattrs", attributes.as_bytes())
+        };
+        let year = |year: u32| store(&format!(r#"{{"units": "days since {year}-01-01"}}"#));
+        let found = cache_findings("schema-drift", &[year(2020), year(2020), year(2021)]);
+        assert_eq!((found.len(), found[0].severity), (1, Severity::Info));
+        assert_eq!(found[0].message, "its times are counted otherwise than in 2 of 3 stores");
+        let odd = store(r#"{"units": "days since 2020-01-01", "calendar": "noleap"}"#);
+        let found = cache_findings("schema-drift", &[year(2020), year(2020), odd]);
+        assert_eq!((found.len(), found[0].severity), (1, Severity::Warning), "{found:?}");
     }
 
     #[test]

@@ -14,12 +14,21 @@ use crate::rule::{Check, Rule};
 use crate::values::{number, seen_data};
 use crate::words::span_in_words;
 
+/// Least and largest values of chunks that are compared with what packed integers unpack to.
+const EXTREMES_MOST: usize = 4_096;
+/// How likely other floats may be taken for unpacked integers.
+const CHANCE: f64 = 1e-5;
+/// Factors below this are those of packing, not of units, where the offset lies among the values.
+const FINE: f64 = 0.1;
 /// Rows of chunks that a break between two versions needs to stand out from.
 const ROWS_LEAST: usize = 8;
 /// How much larger than any other step, and than a typical one, a break is.
 const BREAK: (f64, f64) = (5.0, 10.0);
-/// From so many rows on; fewer show less of what is usual, and a break among them is three times as large.
+/// From so many rows on; fewer show less of what is usual, and a break among them is three times as large, or moves the
+/// whole range by the same.
 const ROWS_MANY: usize = 12;
+/// How much of the step of the mean the ends of a range make that moves as one.
+const AS_ONE: std::ops::Range<f64> = 0.8..1.25;
 
 pub(crate) const RULE: Rule = Rule {
     id: "suspect-values",
@@ -30,17 +39,20 @@ pub(crate) const RULE: Rule = Rule {
     explanation: "\
 Numbers that decode, and make no sense:
 
-- scaled twice (warning): floats that lie where the unit says, with a `scale_factor` or `add_offset` beside them that
-  readers apply again, so that a temperature becomes 2.7 K. Conversions that unpack the data and keep the attributes do
-  this.
+- scaled twice (warning): floats with a `scale_factor` or `add_offset` beside them that readers apply again, so that a
+  temperature becomes 2.7 K. Conversions that unpack the data and keep the attributes do this. It is told by the unit,
+  where the floats lie in its range and what they unpack to does not; by numbers that are just what packed integers unpack
+  to, fractions among them; and by an `add_offset` in the midst of the floats themselves.
 - two versions (error, low confidence): at one border of chunks along the first dimension, the least, the largest and the
   mean value all make a step the same way that is several times larger than any other. An array that was overwritten, and
   whose writer died on the way, looks like this; nothing is missing.
+- another unit (note): all floats lie outside of where their unit says, such as temperatures of -20 to 35 K.
 - byte order (note): the extremes of floats are astronomical, and ordinary with their bytes turned round.
 
 On disk: as any other value.
 
-Legitimate: series that really have one break (a new instrument), units that are used loosely.
+Legitimate: series that really have one break (a new instrument), units that are used loosely; a factor that is a power of
+ten may turn one unit into another (a note).
 
 What to do: compare with the source at the chunks that are named.",
     check: Check::Store(check),
@@ -48,40 +60,39 @@ What to do: compare with the source at the chunks that are named.",
 
 fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
     for (array, values) in seen_data(store) {
-        report_scaled_twice(array, finder);
+        report_scaled_twice((array, values), finder);
         report_byte_order(array, finder);
+        report_other_unit(array, finder);
         report_two_versions(store, (array, values), finder);
     }
 }
 
-fn report_scaled_twice(array: &ArrayObservation<'_>, finder: &mut Finder<'_>) {
+fn report_scaled_twice((array, values): (&ArrayObservation<'_>, &ArrayValues), finder: &mut Finder<'_>) {
     let packing = Packing::of(array).filter(|packing| !packing.is_identity() && is_float(array));
-    let (Some(packing), Some(stored), Some((low, high))) =
-        (packing, stored_range(array), plausible_range(array))
-    else {
-        return;
-    };
+    let (Some(packing), Some(stored)) = (packing, stored_range(array)) else { return };
     let unpacked = packing.unpack_range(stored);
-    let lies_inside = stored.0 >= low && stored.1 <= high;
-    let lies_outside = unpacked.1 < low || unpacked.0 > high;
-    if !(lies_inside && lies_outside) {
-        return;
-    }
-    let units =
-        array.node.metadata.attributes.get("units").map_or_else(String::new, |units| units.to_string());
+    let extremes = extremes(values, stored);
+    let Some(sign) = sign_of_scaling(array, packing, (stored, unpacked), &extremes) else { return };
     let message = format!(
-        "floats from {} to {} fit units {units}; readers apply scale_factor {} and add_offset {} and get {} to {}",
+        "floats from {} to {} {}; readers apply scale_factor {} and add_offset {} and get {} to {}",
         number(stored.0),
         number(stored.1),
+        sign.words(array),
         number(packing.scale),
         number(packing.offset),
         number(unpacked.0),
         number(unpacked.1)
     );
+    // hundredths, thousands: percent, hectopascals and the like are unpacked that way
+    let may_be_unit = sign != Sign::Unit && packing.offset == 0.0 && is_power_of_ten(packing.scale);
+    let (severity, confidence) = match may_be_unit {
+        true => (Severity::Info, Confidence::Low),
+        false => (Severity::Warning, Confidence::Medium),
+    };
     finder
         .array(array.path(), message)
-        .severity(Severity::Warning)
-        .confidence(Confidence::Medium)
+        .severity(severity)
+        .confidence(confidence)
         .evidence("kind", "scaled-twice")
         .evidence("stored_min", stored.0)
         .evidence("stored_max", stored.1)
@@ -90,6 +101,113 @@ fn report_scaled_twice(array: &ArrayObservation<'_>, finder: &mut Finder<'_>) {
         .remedy(
             "remove scale_factor and add_offset from the attributes, if the numbers are unpacked already",
         );
+}
+
+/// What shows that floats are unpacked already.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Sign {
+    /// They lie where their unit says, and what they unpack to does not.
+    Unit,
+    /// They are what packed integers unpack to.
+    Steps,
+    /// The offset is one of them.
+    Offset,
+}
+
+impl Sign {
+    fn words(self, array: &ArrayObservation<'_>) -> String {
+        match self {
+            Self::Unit => {
+                let units = array.node.metadata.attributes.get("units");
+                format!("fit units {}", units.map_or_else(String::new, ToString::to_string))
+            }
+            Self::Steps => "are what packed integers unpack to".to_owned(),
+            Self::Offset => "lie around the offset themselves".to_owned(),
+        }
+    }
+}
+
+fn sign_of_scaling(
+    array: &ArrayObservation<'_>,
+    packing: Packing,
+    (stored, unpacked): ((f64, f64), (f64, f64)),
+    extremes: &[f64],
+) -> Option<Sign> {
+    if let Some((low, high)) = plausible_range(array) {
+        let lies_inside = stored.0 >= low && stored.1 <= high;
+        let lies_outside = unpacked.1 < low || unpacked.0 > high;
+        if lies_inside && lies_outside {
+            return Some(Sign::Unit);
+        }
+    }
+    // packed numbers are whole
+    if extremes.iter().all(|value| value.fract() == 0.0) {
+        return None;
+    }
+    let single = array.node.metadata.data_type.item_bytes() == Some(4);
+    if are_steps(extremes, packing, if single { f64::from(f32::EPSILON) } else { f64::EPSILON }) {
+        return Some(Sign::Steps);
+    }
+    let around = packing.offset != 0.0 && stored.0 < packing.offset && packing.offset < stored.1;
+    (around && packing.scale.abs() < FINE).then_some(Sign::Offset)
+}
+
+/// Returns the distinct least and largest values of the chunks that were looked at, as far as they are known.
+fn extremes(values: &ArrayValues, stored: (f64, f64)) -> Vec<f64> {
+    let units = values.units.iter().flatten().filter(|unit| unit.valid > 0);
+    let mut extremes: Vec<f64> = units.flat_map(|unit| [unit.min, unit.max]).take(EXTREMES_MOST).collect();
+    extremes.extend([stored.0, stored.1]);
+    extremes.sort_unstable_by(f64::total_cmp);
+    extremes.dedup();
+    extremes
+}
+
+/// Returns whether all values are `offset + k * scale` for whole numbers k of 32 bits, which other floats are not by
+/// chance.
+fn are_steps(values: &[f64], packing: Packing, epsilon: f64) -> bool {
+    let (scale, mut chance) = (packing.scale.abs(), 1.0);
+    for value in values {
+        let steps = (value - packing.offset) / packing.scale;
+        // both the number and the steps were rounded
+        let rounding = 2.0 * epsilon * value.abs().max(packing.offset.abs()) / scale;
+        if (steps - steps.round()).abs() > rounding.max(1e-6) || steps.abs() > f64::from(u32::MAX) {
+            return false;
+        }
+        chance *= (2.0 * rounding.max(1e-6)).min(1.0);
+    }
+    chance < CHANCE
+}
+
+fn is_power_of_ten(scale: f64) -> bool {
+    let exponent = scale.abs().log10();
+    (exponent - exponent.round()).abs() < 1e-9
+}
+
+/// Reports numbers none of which lies where their unit says, though what they unpack to would be the first to be judged.
+fn report_other_unit(array: &ArrayObservation<'_>, finder: &mut Finder<'_>) {
+    let packed = Packing::of(array).is_some_and(|packing| !packing.is_identity());
+    let standard = array.node.metadata.attributes.get("standard_name").is_some();
+    let ((Some((low, high)), Some((min, max))), false, true) =
+        ((plausible_range(array), stored_range(array)), packed, is_float(array) && standard)
+    else {
+        return;
+    };
+    if (min == 0.0 && max == 0.0) || !(max < low || min > high) {
+        return;
+    }
+    let units =
+        array.node.metadata.attributes.get("units").map_or_else(String::new, |units| units.to_string());
+    let message = format!(
+        "values from {} to {} do not fit units {units}, in which they would lie from {} to {}",
+        number(min),
+        number(max),
+        number(low),
+        number(high)
+    );
+    finder
+        .array(array.path(), message)
+        .evidence("kind", "other-unit")
+        .remedy("find out which unit the numbers are in, and correct the attribute");
 }
 
 fn report_byte_order(array: &ArrayObservation<'_>, finder: &mut Finder<'_>) {
@@ -212,12 +330,15 @@ fn break_of(rows: &[Row]) -> Option<(usize, f64, f64)> {
     others.sort_unstable_by(f64::total_cmp);
     let (typical, next) = (others[others.len() / 2], *others.last()?);
     let step = steps[at];
-    let factor = if rows.len() >= ROWS_MANY { 1.0 } else { 3.0 };
+    let moves = |of: fn(&Row) -> f64| (of(&rows[at + 1]) - of(&rows[at])) / step;
+    let (least_moves, largest_moves) = (moves(|row| row.min), moves(|row| row.max));
+    // what moves as one was moved: weather changes one end of the range more than the other
+    let as_one = [least_moves, largest_moves].iter().all(|moved| AS_ONE.contains(moved));
+    let factor = if rows.len() >= ROWS_MANY || as_one { 1.0 } else { 3.0 };
     let least = factor * (BREAK.0 * next).max(BREAK.1 * typical);
     let stands_out = step.abs() > least && next > 0.0;
     // what is new at a border moves one end of the range, another version moves both
-    let moves = |of: fn(&Row) -> f64| (of(&rows[at + 1]) - of(&rows[at])) / step;
-    let both = moves(|row| row.min) > 0.5 && moves(|row| row.max) > 0.5;
+    let both = least_moves > 0.5 && largest_moves > 0.5;
     // and stays
     let side = |part: &[Row]| part.iter().map(|row| row.mean()).sum::<f64>() / part.len() as f64;
     let stays = (side(&rows[at + 1..]) - side(&rows[..=at])) / step > 0.5;
@@ -259,6 +380,30 @@ mod tests {
     }
 
     #[test]
+    fn unpacked_integers_that_are_unpacked_again_are_told_without_a_unit() {
+        let unpacked = |scale: f64, offset: f64| {
+            let row = |row: usize| {
+                (0..20).map(|at| ((row * 977 + at * 131) as f64 * scale + offset) as f32).collect()
+            };
+            (0..4).map(row).collect::<Vec<Vec<f32>>>()
+        };
+        let packed = r#"{"scale_factor": 0.0137, "add_offset": 254.5}"#;
+        let twice = found(packed, &unpacked(0.0137, 254.5));
+        assert_eq!((twice.len(), twice[0].severity), (1, Severity::Warning));
+        assert!(twice[0].message.contains("are what packed integers unpack to"), "{}", twice[0].message);
+        assert_eq!(found(r#"{"scale_factor": 0.01}"#, &unpacked(0.01, 0.0))[0].severity, Severity::Info);
+        // whole numbers, and numbers of other steps
+        assert!(found(packed, &unpacked(1.0, 3.0)).is_empty());
+        assert!(
+            found(r#"{"scale_factor": 0.0137, "add_offset": 900.0}"#, &unpacked(0.00311, 0.7)).is_empty()
+        );
+        let around = found(r#"{"scale_factor": 0.0005, "add_offset": 255.0}"#, &unpacked(0.0137, 254.5));
+        assert!(around[0].message.contains("lie around the offset"), "{}", around[0].message);
+        // degrees of a circle, moved to another origin
+        assert!(found(r#"{"add_offset": 273.15}"#, &unpacked(0.0137, -7.3)).is_empty());
+    }
+
+    #[test]
     fn a_break_at_one_border_of_chunks_is_found_and_seasons_are_not() {
         let rows = |shift: &dyn Fn(usize) -> f32| {
             let wave = |row: usize, at: usize| ((row * 7 + at) as f32 * 0.9).sin();
@@ -286,10 +431,30 @@ mod tests {
         let broken = found(time, &rows(8, 60.0));
         assert_eq!(broken.len(), 1);
         assert_eq!(broken[0].chunks.as_ref().unwrap()[0].first, [3, 0]);
-        assert!(found(time, &rows(8, 20.0)).is_empty());
+        let mut stretched = rows(8, 0.0);
+        for row in &mut stretched[3..] {
+            row.iter_mut().zip(0u8..).for_each(|(value, at)| *value += 12.0 + 0.5 * f32::from(at));
+        }
+        assert!(found(time, &stretched).is_empty(), "its range does not move as one");
+        assert_eq!(found(time, &rows(8, 20.0)).len(), 1);
         assert_eq!(found("{}", &rows(12, 20.0)).len(), 1);
         assert!(found("{}", &rows(8, 60.0)).is_empty(), "levels may differ");
         assert!(found(time, &rows(6, 60.0)).is_empty());
+    }
+
+    #[test]
+    fn temperatures_that_are_none_in_their_unit_are_noted() {
+        let rows = [(0..20).map(|at| at as f32).collect::<Vec<f32>>()];
+        let named = r#"{"units": "K", "standard_name": "air_temperature"}"#;
+        let noted = found(named, &rows);
+        assert_eq!((noted.len(), noted[0].severity), (1, Severity::Info));
+        assert!(
+            noted[0].message.starts_with(r#"values from 0 to 19 do not fit units "K""#),
+            "{}",
+            noted[0].message
+        );
+        assert!(found(r#"{"units": "degC", "standard_name": "air_temperature"}"#, &rows).is_empty());
+        assert!(found(r#"{"units": "K"}"#, &rows).is_empty(), "lapse rates and ranges are in K too");
     }
 
     #[test]

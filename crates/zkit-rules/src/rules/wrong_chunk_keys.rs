@@ -93,6 +93,8 @@ mod tests {
         let odd = TestStore::new().array("a", &slashes).file("a/0\\1", &[0; 16]).file("a/c/c/0/1", &[0; 16]);
         let found = odd.findings("wrong-chunk-keys");
         assert_eq!((found.len(), &found[0].evidence["count"]), (1, &2.into()));
+        let both = TestStore::new().array("a", &slashes).file("a/c/0.1", &[0; 16]);
+        assert_eq!(both.findings("wrong-chunk-keys")[0].severity, Severity::Error);
         assert_eq!(store.file("a/0/0", &[0; 16]).findings("wrong-chunk-keys")[0].severity, Severity::Warning);
     }
 }

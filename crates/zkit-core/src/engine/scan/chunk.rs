@@ -164,7 +164,7 @@ impl<'a> Prepared<'a> {
         });
         let inner = inner.filter(|_| scanner.is_some());
         let may_be_void = scanner.as_ref().is_some_and(Scanner::may_be_void);
-        let profiles = Profiles::new(metadata.shape(), may_be_void);
+        let profiles = Profiles::new(metadata, may_be_void);
         let unit_shape = inner.as_ref().unwrap_or(&metadata.grid).largest_chunk_shape();
         Ok(Self {
             store,

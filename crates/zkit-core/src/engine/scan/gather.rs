@@ -150,7 +150,7 @@ impl BadUnits {
 impl ArrayValues {
     /// Returns what is said of an array that was not looked at.
     pub(super) fn skipped(array: Whole<'_>) -> Self {
-        Gather::new(Profiles::new(&[], false)).finish(array)
+        Gather::new(Profiles::none()).finish(array)
     }
 
     /// Returns the statistics of the whole array, absent chunks as fill value; where only a sample was looked at, those

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use super::rows::RowCounts;
 use crate::grid::Region;
+use crate::metadata::ArrayMetadata;
 use crate::units::saturating_usize;
 
 /// Longer dimensions have no profile.
@@ -44,12 +45,22 @@ struct Counts {
 }
 
 impl Profiles {
-    pub(super) fn new(shape: &[u64], may_be_void: bool) -> Self {
+    pub(super) fn new(metadata: &ArrayMetadata, may_be_void: bool) -> Self {
+        let shape = metadata.shape();
         // the last two of three and more are mostly places on a map, where NaN is a matter of course
         let profiled = if shape.len() > 2 { shape.len() - 2 } else { shape.len() };
-        let wanted = |d: usize, length: u64| may_be_void && d < profiled && (1..=LONGEST).contains(&length);
+        let name = |d: usize| metadata.dimension_names.as_ref()?.get(d)?.as_deref();
+        let wanted = |d: usize, length: u64| {
+            let steps = d < profiled || name(d).is_some_and(names_steps);
+            may_be_void && steps && (1..=LONGEST).contains(&length)
+        };
         let dimension = |(d, &length)| Dimension { wanted: wanted(d, length), counts: OnceLock::new() };
         Self { dimensions: shape.iter().enumerate().map(dimension).collect() }
+    }
+
+    /// Returns profiles of nothing.
+    pub(super) fn none() -> Self {
+        Self { dimensions: Vec::new() }
     }
 
     /// Returns whether chunks of this shape span several indices of a dimension that is profiled.
@@ -126,6 +137,13 @@ impl Dimension {
         });
         made.as_ref()
     }
+}
+
+/// Returns whether a dimension of this name is one of steps or ids, wherever it stands: series of points have time last.
+fn names_steps(name: &str) -> bool {
+    const NAMES: [&str; 9] = ["step", "lead", "date", "day", "month", "year", "hour", "id", "sample"];
+    let name = name.to_ascii_lowercase();
+    name.contains("time") || NAMES.contains(&name.as_str()) || name.ends_with("_id")
 }
 
 /// Adds `across` to every index from `start` to `end`.

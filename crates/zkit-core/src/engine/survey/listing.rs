@@ -264,8 +264,11 @@ impl<'a> Builder<'a> {
             self.listing.misplaced_as.get_or_insert_with(|| encoding.clone());
             return;
         }
-        // no encoding: separators of another system, or a level twice
-        let slashed = key.replace('\\', "/");
+        // no encoding: separators of another system or of two encodings, or a level twice
+        let slashed = match key.strip_prefix("c/") {
+            Some(dotted) if dotted.contains('.') => format!("c/{}", dotted.replace('.', "/")),
+            _ => key.replace('\\', "/"),
+        };
         let single = slashed.strip_prefix("c/").filter(|rest| rest.starts_with("c/")).unwrap_or(&slashed);
         if single != key && encodings.iter().any(|keys| fits(keys, single)) {
             self.listing.misplaced.add(key);
