@@ -1,8 +1,9 @@
 //! What a command is given: where its answer goes, who watches it, and how it learns that it should stop.
 
 use std::io;
-use std::sync::Arc;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use serde::Serialize;
 use zkit_core::cancel::Cancel;
 use zkit_core::error::{Error, ErrorKind};
 use zkit_core::event::{Observer, Pulse};
+use zkit_core::store::ChunkCache;
 use zkit_report::render::{json, text};
 use zkit_report::{Document, Report, format, sanitize};
 
@@ -38,6 +40,7 @@ pub struct Shell {
     cancel: Cancel,
     deadline_passed: Arc<AtomicBool>,
     environment: Environment,
+    chunk_cache: OnceLock<Option<ChunkCache>>,
 }
 
 impl Shell {
@@ -63,6 +66,7 @@ impl Shell {
             cancel: Cancel::default(),
             deadline_passed: Arc::default(),
             environment,
+            chunk_cache: OnceLock::new(),
         })
     }
 
@@ -119,6 +123,26 @@ impl Shell {
     pub fn observer(&self) -> &dyn Observer {
         self.progress.start();
         &self.progress
+    }
+
+    /// Returns the chunk cache of this run, the same each time; `None` where it cannot be made, which is a warning.
+    ///
+    /// Fails with kind `Usage` for a folder that is none.
+    pub(crate) fn chunk_cache(&self, directory: &Path, most_bytes: u64) -> Result<Option<ChunkCache>, Error> {
+        if let Some(cache) = self.chunk_cache.get() {
+            return Ok(cache.clone());
+        }
+        let warn = self.progress.warner();
+        let cache = match ChunkCache::open(directory, most_bytes, warn.clone()) {
+            Err(error) if error.kind() == ErrorKind::Usage => return Err(error),
+            Err(error) => {
+                let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
+                warn(format!("{error}{}; nothing is kept of remote stores", cause.unwrap_or_default()));
+                None
+            }
+            Ok(cache) => Some(cache),
+        };
+        Ok(self.chunk_cache.get_or_init(|| cache).clone())
     }
 
     /// Says on stderr what the user could do, in the imperative; not with `--quiet`.

@@ -11,6 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::Pulse;
 use crate::location::StoreUrl;
 
+use super::chunk_cache::ChunkCache;
 use super::local::LocalStore;
 use super::memory::MemoryStore;
 use super::references::ReferenceStore;
@@ -41,6 +42,8 @@ pub struct StoreOptions {
     pub pulse: Pulse,
     /// Whether stores remember what is read of them; see [`Store::seen`].
     pub reads: Reads,
+    /// Keeps what is read of remote stores; without it everything is read from them.
+    pub chunk_cache: Option<ChunkCache>,
 }
 
 impl Default for StoreOptions {
@@ -56,6 +59,7 @@ impl Default for StoreOptions {
             cancel: Cancel::default(),
             pulse: Pulse::default(),
             reads: Reads::Forgotten,
+            chunk_cache: None,
         }
     }
 }

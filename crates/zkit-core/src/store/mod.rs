@@ -5,6 +5,7 @@
 
 mod any;
 mod byte_source;
+mod chunk_cache;
 mod http;
 mod key;
 mod local;
@@ -21,6 +22,7 @@ mod writer;
 mod zip;
 
 pub use any::{Child, ChildKind, ObjectInfo, ObjectKind, ObjectStat, Store, StoreOptions};
+pub use chunk_cache::ChunkCache;
 pub use key::{is_safe_name, join};
 pub use local::LocalStore;
 pub use memory::MemoryStore;

@@ -18,11 +18,13 @@ use object_store::http::HttpBuilder;
 use object_store::multipart::MultipartStore;
 use object_store::path::Path as ObjectPath;
 use object_store::{
-    ClientConfigKey, ClientOptions, GetOptions, GetRange, ObjectStore, ObjectStoreExt as _, RetryConfig,
+    ClientConfigKey, ClientOptions, GetOptions, GetRange, GetResult, ObjectStore, ObjectStoreExt as _,
+    RetryConfig,
 };
 use tokio::runtime::Runtime;
 
 use super::any::{Child, ChildKind, ObjectInfo, ObjectKind, ObjectStat, StoreOptions, too_large};
+use super::chunk_cache::{CachedReads, Candidate, Entry};
 use super::http::CountingConnector;
 use super::parts::PartsServer;
 use super::seen::{Reads, Seen, SeenLog, names_stamp};
@@ -71,6 +73,20 @@ pub(super) struct Inner {
     base: String,
     /// What was read, where that is remembered.
     seen: Option<Box<SeenLog>>,
+    /// What earlier runs read, where that is kept; never of a store that is written.
+    cached: Option<CachedReads>,
+}
+
+/// What asking for an object, or a part of one, leads to.
+enum Answer {
+    Absent,
+    /// What an earlier run read is still right.
+    Kept {
+        body: Bytes,
+        /// Bytes of the whole object.
+        size: u64,
+    },
+    Body(GetResult),
 }
 
 impl RemoteStore {
@@ -109,8 +125,10 @@ impl RemoteStore {
         let prefix = prefix_of(*scheme, parsed).map_err(|error| failed(error.into()))?;
         let base = parsed[..url::Position::BeforePath].to_owned();
         let cancel = options.cancel.clone();
+        let seen = SeenLog::of(options.reads);
+        let cached = cached_reads(*scheme, parsed, options);
         Ok(Self {
-            inner: Arc::new(Inner { store, parts, prefix, place, base, seen: SeenLog::of(options.reads) }),
+            inner: Arc::new(Inner { store, parts, prefix, place, base, seen, cached }),
             runtime,
             connector,
             cancel,
@@ -155,7 +173,8 @@ impl RemoteStore {
         let (store, parts) = (Arc::clone(&self.inner.store), self.inner.parts.clone());
         let base = self.inner.base.clone();
         let seen = SeenLog::of(if self.inner.seen.is_some() { Reads::Kept } else { Reads::Forgotten });
-        Self { inner: Arc::new(Inner { store, parts, prefix, place, base, seen }), ..self.clone() }
+        let inner = Inner { store, parts, prefix, place, base, seen, cached: None };
+        Self { inner: Arc::new(inner), ..self.clone() }
     }
 
     /// Says that something moved, where waiting is all there is to do.
@@ -281,6 +300,9 @@ impl RemoteStore {
             while let Some(object) =
                 objects.try_next().await.map_err(|error| self.inner.error("list", prefix, &error))?
             {
+                if let Some(cached) = &self.inner.cached {
+                    cached.saw_listed(&object);
+                }
                 let key =
                     object.location.as_ref().strip_prefix(path.as_ref()).unwrap_or(object.location.as_ref());
                 let object = ObjectInfo {
@@ -343,17 +365,78 @@ impl Inner {
     }
 
     async fn get(&self, key: &str, limit: u64) -> FetchResult {
-        let path = self.path(key)?;
-        let result = match self.store.get(&path).await {
-            Ok(result) => result,
-            Err(object_store::Error::NotFound { .. }) => return Ok(self.saw_nothing(key)),
-            Err(error) => return Err(self.error("read", key, &error)),
+        let result = match self.ask(key, None, limit).await? {
+            Answer::Absent => return Ok(None),
+            Answer::Kept { body, .. } => return Ok(Some(body)),
+            Answer::Body(result) => result,
         };
-        self.saw(key, &result.meta);
-        if result.meta.size > limit {
-            return Err(too_large(&format!("`{key}` in {}", self.place), result.meta.size, limit));
+        let meta = result.meta.clone();
+        if meta.size > limit {
+            return Err(too_large(&format!("`{key}` in {}", self.place), meta.size, limit));
         }
-        result.bytes().await.map(Some).map_err(|error| self.error("read", key, &error))
+        let bytes = result.bytes().await.map_err(|error| self.error("read", key, &error))?;
+        self.keep(None, &meta, &bytes).await;
+        Ok(Some(bytes))
+    }
+
+    /// Asks for an object or a part of it; where an earlier run has kept it, only whether that is still right.
+    async fn ask(&self, key: &str, range: Option<&GetRange>, limit: u64) -> Result<Answer> {
+        let path = self.path(key)?;
+        let kept = match &self.cached {
+            Some(cached) => cached.find(&path, range, limit).await,
+            None => None,
+        };
+        let tag = match kept {
+            Some(Candidate { entry, is_current: true }) => return Ok(self.serve(key, entry)),
+            Some(Candidate { ref entry, .. }) => Some(entry.header.etag.clone()),
+            None => None,
+        };
+        let options =
+            |if_none_match| GetOptions { range: range.cloned(), if_none_match, ..Default::default() };
+        let mut asked = self.store.get_opts(&path, options(tag)).await;
+        let is_unchanged = matches!(asked, Err(object_store::Error::NotModified { .. }));
+        if let Some(kept) = kept.filter(|_| is_unchanged) {
+            if self.is_seen_as(key, &kept.entry).await? {
+                return Ok(self.serve(key, kept.entry));
+            }
+            asked = self.store.get_opts(&path, options(None)).await;
+        }
+        match asked {
+            Ok(result) => {
+                self.saw(key, &result.meta);
+                Ok(Answer::Body(result))
+            }
+            Err(object_store::Error::NotFound { .. }) => {
+                self.saw_nothing::<()>(key);
+                Ok(Answer::Absent)
+            }
+            Err(error) => {
+                let doing = if range.is_none() { "read" } else { "read a part of" };
+                Err(self.error(doing, key, &error))
+            }
+        }
+    }
+
+    /// Returns whether what was kept can stand for the object where its state is remembered: an object may be written again with
+    /// the same bytes, which changes its time alone.
+    async fn is_seen_as(&self, key: &str, entry: &Entry) -> Result<bool> {
+        Ok(self.seen.is_none() || self.see(key).await? == Seen::Object(stat_of_entry(entry)))
+    }
+
+    fn serve(&self, key: &str, entry: Entry) -> Answer {
+        if let Some(log) = &self.seen {
+            log.add(key, Seen::Object(stat_of_entry(&entry)));
+        }
+        let size = entry.header.size;
+        let body = self.cached.as_ref().map_or_else(Bytes::new, |cached| cached.serve(entry));
+        Answer::Kept { body, size }
+    }
+
+    /// Keeps what was read for the next run.
+    async fn keep(&self, range: Option<&GetRange>, meta: &object_store::ObjectMeta, body: &Bytes) {
+        if let Some(cached) = &self.cached {
+            cached.keep(range, meta, body).await;
+        }
     }
 
     /// Reads a part of an object, or all of it; fewer bytes than asked for where it ends before them.
@@ -416,23 +499,24 @@ impl Inner {
         length: u64,
         buffer: &mut Vec<u8>,
     ) -> Result<Option<u64>> {
-        let path = self.path(key)?;
-        let options = GetOptions { range: Some(range), ..GetOptions::default() };
-        let result = match self.store.get_opts(&path, options).await {
-            Ok(result) => result,
-            Err(object_store::Error::NotFound { .. }) => return Ok(self.saw_nothing(key)),
-            Err(error) => return Err(self.error("read a part of", key, &error)),
+        let result = match self.ask(key, Some(&range), length).await? {
+            Answer::Absent => return Ok(None),
+            Answer::Kept { body, size } => {
+                buffer.extend_from_slice(&body);
+                return Ok(Some(size));
+            }
+            Answer::Body(result) => result,
         };
-        self.saw(key, &result.meta);
-        let size = result.meta.size;
+        let meta = result.meta.clone();
         if result.range.end - result.range.start > length {
             let message =
                 format!("could not read a part of `{key}` in {}: the server ignores ranges", self.place);
             return Err(Error::new(ErrorKind::Unreadable, message));
         }
         let bytes = result.bytes().await.map_err(|error| self.error("read a part of", key, &error))?;
+        self.keep(Some(&range), &meta, &bytes).await;
         buffer.extend_from_slice(&bytes);
-        Ok(Some(size))
+        Ok(Some(meta.size))
     }
 
     /// Returns what a failed request means; secrets that object_store's messages carry are removed.
@@ -484,12 +568,19 @@ fn stat_of(meta: &object_store::ObjectMeta) -> ObjectStat {
     ObjectStat { size: meta.size, stamp: stamp_of(meta) }
 }
 
+fn stat_of_entry(entry: &Entry) -> ObjectStat {
+    let header = &entry.header;
+    ObjectStat { size: header.size, stamp: stamp(Some(&header.etag), header.modified) }
+}
+
 /// Returns what changes when an object is rewritten.
 fn stamp_of(meta: &object_store::ObjectMeta) -> u64 {
-    let tag = meta.e_tag.as_deref().unwrap_or_default().as_bytes();
     // listings may tell the time more finely than answers to reads, whose header holds whole seconds
-    let changed = meta.last_modified.timestamp();
-    xxhash_rust::xxh3::xxh3_64_with_seed(tag, changed.cast_unsigned())
+    stamp(meta.e_tag.as_deref(), meta.last_modified.timestamp())
+}
+
+fn stamp(tag: Option<&str>, changed: i64) -> u64 {
+    xxhash_rust::xxh3::xxh3_64_with_seed(tag.unwrap_or_default().as_bytes(), changed.cast_unsigned())
 }
 
 fn listing_stamp(listed: &object_store::ListResult) -> u64 {
@@ -604,6 +695,30 @@ fn settings(options: &StoreOptions) -> impl Iterator<Item = (String, &str)> {
 fn setup_error(url: &StoreUrl, error: &object_store::Error) -> Error {
     let message = format!("could not set up access to {url}");
     Error::new(ErrorKind::Usage, message).with_source(Redacted::from(error))
+}
+
+/// Returns what earlier runs kept of a store, if it is to be used.
+fn cached_reads(scheme: Scheme, url: &url::Url, options: &StoreOptions) -> Option<CachedReads> {
+    let cache = options.chunk_cache.clone()?;
+    let mut base = match scheme {
+        Scheme::Http => url.clone(),
+        _ => url::Url::parse(&url[..url::Position::BeforePath]).ok()?,
+    };
+    base.set_query(None);
+    base.set_fragment(None);
+    // the same names at another endpoint, or in another account, are other objects
+    let names_server =
+        |key: &str| ["endpoint", "account_name", "base_url"].iter().any(|name| key.contains(name));
+    let servers = settings(options).filter(|(key, _)| names_server(key));
+    let mut servers: Vec<String> = servers.map(|(_, value)| value.trim_end_matches('/').to_owned()).collect();
+    if scheme == Scheme::Azure {
+        // abfs://container@account
+        servers.push(url.username().to_owned());
+    }
+    servers.retain(|server| !server.is_empty() && scheme != Scheme::Http);
+    servers.sort_unstable();
+    servers.dedup();
+    Some(CachedReads::new(cache, base.as_str(), &servers.join(" ")))
 }
 
 /// Returns what all keys of a store begin with.
