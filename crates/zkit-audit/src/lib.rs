@@ -94,7 +94,7 @@ fn audit_all(
     known: &baseline::Baseline,
     shell: &Shell,
 ) -> anyhow::Result<(Report, Vec<Finding>)> {
-    let options = args.stores.store_options(shell);
+    let options = args.stores.store_options(shell)?;
     let depth = policy.depth.unwrap_or(Depth::Sample);
     let source = args.against.as_ref().map(|url| against::Source::open(url, &options)).transpose()?;
     let auditor = Auditor {

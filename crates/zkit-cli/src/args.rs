@@ -9,11 +9,11 @@ use clap::{ArgAction, Args, ColorChoice, ValueEnum};
 use zkit_core::error::{Error, ErrorKind};
 use zkit_core::hierarchy::ArrayNode;
 use zkit_core::location::StoreUrl;
-use zkit_core::store::{NetworkLimits, Reads, StoreOptions};
+use zkit_core::store::{ChunkCache, NetworkLimits, Reads, StoreOptions};
 
 use crate::memory::{self, MemoryBudget};
 use crate::shell::Shell;
-use crate::values::{ArrayFilter, ArrayGlob, MemoryLimit, StorageOption, parse_duration};
+use crate::values::{ArrayFilter, ArrayGlob, MemoryLimit, StorageOption, parse_bytes, parse_duration};
 
 /// For whom the answer is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -180,13 +180,28 @@ pub struct StoreArgs {
     /// beside them; may be repeated.
     #[arg(long = "allow-prefix", value_name = "PREFIX")]
     pub allow_prefixes: Vec<StoreUrl>,
+
+    /// Keep what is read of remote stores in DIR, for the next run: what is there is fetched again only if the server says that it
+    /// has changed; runs may share it [default: ZKIT_CHUNK_CACHE, else nothing is kept].
+    #[arg(long, value_name = "DIR")]
+    pub chunk_cache: Option<PathBuf>,
+
+    /// Most bytes of the chunk cache on disk; what was not used for longest goes first [default: ZKIT_CHUNK_CACHE_SIZE,
+    /// else 10GiB].
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    pub chunk_cache_size: Option<u64>,
 }
+
+/// What a chunk cache holds at most, where nobody says it.
+const CHUNK_CACHE_BYTES: u64 = 10 << 30;
 
 impl StoreArgs {
     /// Returns how to reach stores, with what the environment says; waiting ends when the run is cancelled.
-    pub fn store_options(&self, shell: &Shell) -> StoreOptions {
+    ///
+    /// Fails with kind `Usage` where the chunk cache is none.
+    pub fn store_options(&self, shell: &Shell) -> Result<StoreOptions, Error> {
         let environment = shell.environment();
-        StoreOptions {
+        Ok(StoreOptions {
             environment: environment.store_variables(),
             options: self
                 .storage_options
@@ -203,7 +218,24 @@ impl StoreArgs {
                 max_requests_per_second: self.max_requests_per_second,
             }),
             reads: Reads::Forgotten,
-        }
+            chunk_cache: self.chunk_cache(shell)?,
+        })
+    }
+
+    fn chunk_cache(&self, shell: &Shell) -> Result<Option<ChunkCache>, Error> {
+        let environment = shell.environment();
+        let Some(directory) = self.chunk_cache.clone().or_else(|| environment.chunk_cache()) else {
+            if self.chunk_cache_size.is_some() {
+                let error = Error::new(ErrorKind::Usage, "--chunk-cache-size is given, and no chunk cache");
+                return Err(error.with_hint("pass --chunk-cache DIR"));
+            }
+            return Ok(None);
+        };
+        let most_bytes = match self.chunk_cache_size {
+            Some(bytes) => bytes,
+            None => environment.chunk_cache_bytes()?.unwrap_or(CHUNK_CACHE_BYTES),
+        };
+        shell.chunk_cache(&directory, most_bytes)
     }
 }
 

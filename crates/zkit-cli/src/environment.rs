@@ -1,12 +1,21 @@
 //! The one place that reads the environment.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use zkit_core::error::{Error, ErrorKind};
+
+use crate::values::parse_bytes;
 
 /// Prefixes of variables that configure stores. Without this filter bare names such as `TOKEN` would count.
 const STORE_PREFIXES: [&str; 3] = ["AWS_", "GOOGLE_", "AZURE_"];
 
 /// Variables that name proxies; programs accept them in either case.
 const PROXY_NAMES: [&str; 4] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"];
+
+/// What the options of the same names say.
+const CHUNK_CACHE: &str = "ZKIT_CHUNK_CACHE";
+const CHUNK_CACHE_SIZE: &str = "ZKIT_CHUNK_CACHE_SIZE";
 
 /// Whether a stream leads to a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +57,23 @@ impl Environment {
             .filter(|(name, _)| concerns_stores(name))
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect()
+    }
+
+    /// Returns the folder of the chunk cache that is used where the arguments name none.
+    pub fn chunk_cache(&self) -> Option<PathBuf> {
+        self.get(CHUNK_CACHE).filter(|value| !value.is_empty()).map(PathBuf::from)
+    }
+
+    /// Returns what a chunk cache may hold where the arguments do not say it.
+    ///
+    /// Fails with kind `Usage` where it is no size.
+    pub fn chunk_cache_bytes(&self) -> Result<Option<u64>, Error> {
+        let Some(text) = self.get(CHUNK_CACHE_SIZE).filter(|value| !value.is_empty()) else {
+            return Ok(None);
+        };
+        let failed =
+            |why| Error::new(ErrorKind::Usage, format!("could not understand {CHUNK_CACHE_SIZE}: {why}"));
+        parse_bytes(text).map(Some).map_err(failed)
     }
 
     /// Returns whether colours are welcome on a stream where the user did not say: <https://no-color.org>,
@@ -134,6 +160,16 @@ mod tests {
         assert!(environment(&[("LC_ALL", ""), ("LANG", "C.utf8")]).shows_unicode());
         assert!(!environment(&[("LC_ALL", "C"), ("LANG", "en_GB.UTF-8")]).shows_unicode());
         assert!(!environment(&[]).shows_unicode());
+    }
+
+    #[test]
+    fn a_chunk_cache_has_a_size_in_the_environment_or_a_word_why_not() {
+        let of = |size| environment(&[("ZKIT_CHUNK_CACHE", "/ssd/chunks"), ("ZKIT_CHUNK_CACHE_SIZE", size)]);
+        assert_eq!(of("20GiB").chunk_cache(), Some("/ssd/chunks".into()));
+        assert_eq!(of("20GiB").chunk_cache_bytes().unwrap(), Some(20 << 30));
+        assert_eq!(of("").chunk_cache_bytes().unwrap(), None);
+        assert!(of("many").chunk_cache_bytes().unwrap_err().to_string().contains("found `many`"));
+        assert_eq!(environment(&[("ZKIT_CHUNK_CACHE", "")]).chunk_cache(), None);
     }
 
     #[test]

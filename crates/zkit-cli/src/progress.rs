@@ -126,6 +126,12 @@ impl Progress {
         Box::new(move || working.working.load(Ordering::Relaxed).then(&moved))
     }
 
+    /// Returns what takes warnings where there is no observer at hand.
+    pub(crate) fn warner(&self) -> impl Fn(String) + Clone + Send + Sync + use<> {
+        let shared = Arc::clone(&self.shared);
+        move |text| shared.warn(text)
+    }
+
     /// Returns what beats when remote stores answer.
     pub(crate) fn pulse(&self) -> Pulse {
         self.shared.pulse.clone()

@@ -1,6 +1,7 @@
 //! What a command is given: where its answer goes, who watches it, and how it learns that it should stop.
 
 use std::io;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -11,7 +12,7 @@ use serde::Serialize;
 use zkit_core::cancel::Cancel;
 use zkit_core::error::{Error, ErrorKind};
 use zkit_core::event::Observer;
-use zkit_core::store::{Network, NetworkLimits};
+use zkit_core::store::{ChunkCache, Network, NetworkLimits};
 use zkit_report::render::{json, text};
 use zkit_report::{Document, Report, format, sanitize};
 
@@ -40,6 +41,7 @@ pub struct Shell {
     deadline_passed: Arc<AtomicBool>,
     environment: Environment,
     network: OnceLock<Network>,
+    chunk_cache: OnceLock<Option<ChunkCache>>,
 }
 
 impl Shell {
@@ -66,6 +68,7 @@ impl Shell {
             deadline_passed: Arc::default(),
             environment,
             network: OnceLock::new(),
+            chunk_cache: OnceLock::new(),
         })
     }
 
@@ -134,6 +137,26 @@ impl Shell {
     pub fn observer(&self) -> &dyn Observer {
         self.progress.start();
         &self.progress
+    }
+
+    /// Returns the chunk cache of this run, the same each time; `None` where it cannot be made, which is a warning.
+    ///
+    /// Fails with kind `Usage` for a folder that is none.
+    pub(crate) fn chunk_cache(&self, directory: &Path, most_bytes: u64) -> Result<Option<ChunkCache>, Error> {
+        if let Some(cache) = self.chunk_cache.get() {
+            return Ok(cache.clone());
+        }
+        let warn = self.progress.warner();
+        let cache = match ChunkCache::open(directory, most_bytes, warn.clone()) {
+            Err(error) if error.kind() == ErrorKind::Usage => return Err(error),
+            Err(error) => {
+                let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
+                warn(format!("{error}{}; nothing is kept of remote stores", cause.unwrap_or_default()));
+                None
+            }
+            Ok(cache) => Some(cache),
+        };
+        Ok(self.chunk_cache.get_or_init(|| cache).clone())
     }
 
     /// Says on stderr what the user could do, in the imperative; not with `--quiet`.
@@ -249,7 +272,7 @@ mod tests {
     use std::fs;
 
     /// Returns a shell whose answer goes to `path`.
-    fn shell(path: &std::path::Path, options: &[&str]) -> Shell {
+    fn shell(path: &Path, options: &[&str]) -> Shell {
         let command = GlobalArgs::augment_args(clap::Command::new("test"));
         let line = ["test", "--output"].iter().map(|word| (*word).into()).chain([path.into()]);
         let line = line.chain(options.iter().map(std::ffi::OsString::from));

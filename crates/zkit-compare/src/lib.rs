@@ -70,7 +70,7 @@ impl Command for Compare {
     fn run(args: &CompareArgs, shell: &Shell) -> anyhow::Result<Exit> {
         shell.stop_after(args.resources.deadline);
         shell.watch_stalls(args.access.stall_timeout);
-        let options = args.access.store_options(shell);
+        let options = args.access.store_options(shell)?;
         let left = Hierarchy::open(&args.left, &options)?;
         let right = Hierarchy::open(&args.right, &options)?;
         let stores = (left.readable_store()?, right.readable_store()?);

@@ -71,7 +71,7 @@ impl Command for Digest {
     fn run(args: &DigestArgs, shell: &Shell) -> anyhow::Result<Exit> {
         shell.stop_after(args.resources.deadline);
         shell.watch_stalls(args.access.stall_timeout);
-        let hierarchy = Hierarchy::open(&args.store, &args.access.store_options(shell))?;
+        let hierarchy = Hierarchy::open(&args.store, &args.access.store_options(shell)?)?;
         let store = hierarchy.readable_store()?;
         let arrays = args.select.take(hierarchy.select(&args.arrays)?)?;
         let resources = Resources {

@@ -53,7 +53,7 @@ impl Command for Inspect {
             // fails only if the pool exists already, in which case its size stays
             let _ = rayon::ThreadPoolBuilder::new().num_threads(jobs.get()).build_global();
         }
-        let hierarchy = Hierarchy::open(&args.store, &args.stores.store_options(shell))?;
+        let hierarchy = Hierarchy::open(&args.store, &args.stores.store_options(shell)?)?;
         let inspection =
             inspect(&hierarchy, args, &Run { observer: shell.observer(), cancel: shell.cancel() })?;
         let advised = advice::advise(&inspection);

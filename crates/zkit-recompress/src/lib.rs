@@ -100,7 +100,7 @@ impl<'a> Wishes<'a> {
             jobs: args.resources.jobs().get(),
         };
         let destinations: Vec<_> = sources.iter().map(|source| &source.destination).collect();
-        let options = args.access.store_options(shell);
+        let options = args.access.store_options(shell)?;
         let reach = Reach::open(&destinations, options, resources.memory_bytes, shell)?;
         Ok(Self { args, layouts, resources, reach, shell })
     }

@@ -36,7 +36,7 @@ impl Source {
     /// Opens a store and lists the chunks of the arrays that are to be copied.
     pub(crate) fn open(args: &RecompressArgs, route: Route, shell: &Shell) -> anyhow::Result<Self> {
         publish::check_apart(&route.source, &route.destination)?;
-        let options = args.access.store_options(shell);
+        let options = args.access.store_options(shell)?;
         let hierarchy = Hierarchy::open(&route.source, &options)?;
         check_broken(args, &hierarchy, shell)?;
         let arrays = args.select.take(hierarchy.arrays.iter().collect())?;

@@ -65,7 +65,7 @@ pub(crate) fn look(args: &SliceArgs, shell: &Shell, started: Instant) -> anyhow:
     let sources = resolve(args, cache)?;
     let request = request(args, shell)?;
     let places = Places::of(cache, &request.store_name());
-    let (key, options) = (request.key(), args.access.store_options(shell));
+    let (key, options) = (request.key(), args.access.store_options(shell)?);
     let expected = Expected {
         key: &key,
         sources: &sources,
@@ -211,9 +211,13 @@ impl Building {
 }
 
 /// Returns how the sources are opened: what is read of them for a cache is remembered.
-pub(crate) fn store_options(args: &SliceArgs, cached: Option<&Building>, shell: &Shell) -> StoreOptions {
+pub(crate) fn store_options(
+    args: &SliceArgs,
+    cached: Option<&Building>,
+    shell: &Shell,
+) -> Result<StoreOptions> {
     let reads = if cached.is_some() { Reads::Kept } else { Reads::Forgotten };
-    StoreOptions { reads, ..args.access.store_options(shell) }
+    Ok(StoreOptions { reads, ..args.access.store_options(shell)? })
 }
 
 /// Returns the stores that the paths lead to now, in order.
@@ -280,7 +284,7 @@ fn request(args: &SliceArgs, shell: &Shell) -> Result<Request> {
         option(name, value.clone());
     }
     // they decide which store a URL means; values may be secret
-    let store_options = access.store_options(shell);
+    let store_options = access.store_options(shell)?;
     let endpoints = store_options.environment.iter().filter(|(name, _)| name.contains("ENDPOINT"));
     for (name, value) in endpoints.chain(&store_options.options) {
         option(name, format!("{:032x}", xxh3_128(value.as_bytes())));

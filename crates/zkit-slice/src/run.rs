@@ -57,7 +57,7 @@ impl Command for Slice {
         let pool = engine::pool(resources.jobs)?;
         let means = Means { pool: &pool, resources, observer: shell.observer(), cancel: shell.cancel() };
         let Prepared { sources, literals, slices } =
-            scene::prepare(args, &cache::store_options(args, cached, shell), means)?;
+            scene::prepare(args, &cache::store_options(args, cached, shell)?, means)?;
         let slices = Slices { cached, ..Slices::new(args, &layouts, (&sources, &literals), slices)? };
         slices.run(resources, started, Vec::new(), shell)
     }
@@ -129,7 +129,7 @@ impl<'a> Slices<'a> {
     ) -> anyhow::Result<Exit> {
         let stores = self.stores()?;
         let destinations: Vec<&StoreUrl> = self.destinations.iter().collect();
-        let options = self.args.access.store_options(shell);
+        let options = self.args.access.store_options(shell)?;
         let reach = Reach::open(&destinations, options, resources.memory_bytes, shell)?;
         let mut plan = self.plan(&stores, &destinations, &reach, resources)?;
         let touched = engine::touched(&plan, &stores, resources.jobs, shell.cancel())?;

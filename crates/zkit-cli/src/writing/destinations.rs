@@ -38,6 +38,8 @@ impl<'a> Reach<'a> {
         let remote = destinations.iter().any(|url| url.local_path().is_none());
         let upload_bytes = if remote { memory_bytes / UPLOAD_SHARE } else { 0 };
         let first = destinations.first().filter(|url| url.local_path().is_none());
+        // what was written is read back from where it is
+        let options = StoreOptions { chunk_cache: None, ..options };
         Ok(Self {
             neighbour: first.map(|url| RemoteStore::open(url, &options)).transpose()?,
             room: UploadRoom::new(upload_bytes, options.timeout),

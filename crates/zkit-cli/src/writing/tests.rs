@@ -64,7 +64,7 @@ impl Case {
         fs::write(source.join("t/1"), [3, 4]).unwrap();
         let line = CommandLine::try_parse_from([&["zkit"], options].concat()).unwrap();
         let shell = shell(&folder.path().join("answer"));
-        let options = line.access.store_options(&shell);
+        let options = line.access.store_options(&shell).unwrap();
         Self {
             source: Hierarchy::open(&StoreUrl::Local(source), &options).unwrap(),
             destination: StoreUrl::Local(folder.path().join("copy.zarr")),

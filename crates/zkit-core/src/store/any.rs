@@ -9,6 +9,7 @@ use crate::cancel::Cancel;
 use crate::error::{Error, ErrorKind, Result};
 use crate::location::StoreUrl;
 
+use super::chunk_cache::ChunkCache;
 use super::local::LocalStore;
 use super::memory::MemoryStore;
 use super::network::Network;
@@ -38,6 +39,8 @@ pub struct StoreOptions {
     pub network: Network,
     /// Whether stores remember what is read of them; see [`Store::seen`].
     pub reads: Reads,
+    /// Keeps what is read of remote stores; without it everything is read from them.
+    pub chunk_cache: Option<ChunkCache>,
 }
 
 impl Default for StoreOptions {
@@ -52,6 +55,7 @@ impl Default for StoreOptions {
             cancel: Cancel::default(),
             network: Network::default(),
             reads: Reads::Forgotten,
+            chunk_cache: None,
         }
     }
 }

@@ -95,7 +95,7 @@ fn both<Client: ObjectStore + MultipartStore>(client: Client) -> (Arc<dyn Object
 }
 
 /// Returns the environment's settings, then the caller's, with keys in lower case as object_store parses them.
-fn settings(options: &StoreOptions) -> impl Iterator<Item = (String, &str)> {
+pub(super) fn settings(options: &StoreOptions) -> impl Iterator<Item = (String, &str)> {
     options
         .environment
         .iter()

@@ -6,6 +6,7 @@
 mod any;
 mod body;
 mod byte_source;
+mod chunk_cache;
 mod clients;
 mod http;
 mod integrity;
@@ -27,6 +28,7 @@ mod writer;
 mod zip;
 
 pub use any::{Child, ChildKind, ObjectInfo, ObjectKind, ObjectStat, Store, StoreOptions};
+pub use chunk_cache::ChunkCache;
 pub use key::{is_safe_name, join};
 pub use local::LocalStore;
 pub use memory::MemoryStore;

@@ -12,18 +12,19 @@ use bytes::Bytes;
 use futures_util::future::{Either, select};
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use object_store::path::Path as ObjectPath;
-use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt as _};
+use object_store::{GetOptions, GetRange, GetResult, ObjectStore, ObjectStoreExt as _};
 use tokio::runtime::Runtime;
 
 use super::any::{Child, ChildKind, ObjectInfo, ObjectKind, ObjectStat, StoreOptions, too_large};
 use super::body::{Extent, is_another_version};
+use super::chunk_cache::{CachedReads, Candidate, Entry};
 use super::clients::build;
 use super::http::{Connector, Patience};
 use super::network::Network;
 use super::parts::PartsServer;
 use super::seen::{Reads, Seen, SeenLog, names_stamp};
 use super::versions::{ReadVersion, Versions};
-use super::window::Window;
+use super::window::{Permit, Window};
 use crate::cancel::Cancel;
 use crate::error::{Error, ErrorKind, Result};
 use crate::location::{Scheme, StoreUrl, percent_decode, redact};
@@ -67,9 +68,23 @@ pub(super) struct Inner {
     pub(super) window: Arc<Window>,
     /// What was read, where that is remembered.
     seen: Option<Box<SeenLog>>,
+    /// What earlier runs read, where that is kept; never of a store that is written.
+    cached: Option<CachedReads>,
     /// Of what parts were read.
     pub(super) versions: Versions,
     pub(super) network: Network,
+}
+
+/// What asking for an object, or a part of one, leads to.
+enum Answer {
+    Absent,
+    /// What an earlier run read is still right.
+    Kept {
+        body: Bytes,
+        /// Bytes of the whole object.
+        size: u64,
+    },
+    Body(GetResult, Permit),
 }
 
 impl RemoteStore {
@@ -93,6 +108,8 @@ impl RemoteStore {
         let (store, parts) = build(*scheme, parsed, options, &connector).map_err(failed)?;
         let prefix = prefix_of(*scheme, parsed).map_err(|error| failed(error.into()))?;
         let cancel = options.cancel.clone();
+        let seen = SeenLog::of(options.reads);
+        let cached = CachedReads::of(*scheme, parsed, options);
         Ok(Self {
             inner: Arc::new(Inner {
                 store,
@@ -101,7 +118,8 @@ impl RemoteStore {
                 place,
                 base,
                 window,
-                seen: SeenLog::of(options.reads),
+                seen,
+                cached,
                 versions: Versions::default(),
                 network: network.clone(),
             }),
@@ -150,7 +168,8 @@ impl RemoteStore {
         let (base, window) = (self.inner.base.clone(), Arc::clone(&self.inner.window));
         let seen = SeenLog::of(if self.inner.seen.is_some() { Reads::Kept } else { Reads::Forgotten });
         let (versions, network) = (Versions::default(), self.network.clone());
-        let inner = Inner { store, parts, prefix, place, base, window, seen, versions, network };
+        let inner =
+            Inner { store, parts, prefix, place, base, window, seen, cached: None, versions, network };
         Self { inner: Arc::new(inner), ..self.clone() }
     }
 
@@ -284,6 +303,9 @@ impl RemoteStore {
             while let Some(object) =
                 objects.try_next().await.map_err(|error| self.inner.error("list", prefix, &error))?
             {
+                if let Some(cached) = &self.inner.cached {
+                    cached.saw_listed(&object);
+                }
                 let key =
                     object.location.as_ref().strip_prefix(path.as_ref()).unwrap_or(object.location.as_ref());
                 let object = ObjectInfo {
@@ -337,17 +359,100 @@ impl Inner {
 
     async fn get(&self, key: &str, limit: u64) -> FetchResult {
         let path = self.path(key)?;
-        let mut permit = self.window.enter().await;
-        let result = match self.store.get(&path).await {
-            Ok(result) => result,
-            Err(object_store::Error::NotFound { .. }) => return Ok(self.saw_nothing(key)),
-            Err(error) => return Err(self.error("read", key, &error)),
+        let (result, mut permit) = match self.ask((key, &path), None, limit).await? {
+            Answer::Absent => return Ok(None),
+            Answer::Kept { body, .. } => return Ok(Some(body)),
+            Answer::Body(result, permit) => (result, permit),
         };
-        self.saw(key, &result.meta);
-        if result.meta.size > limit {
-            return Err(too_large(&format!("`{key}` in {}", self.place), result.meta.size, limit));
+        let meta = result.meta.clone();
+        if meta.size > limit {
+            return Err(too_large(&format!("`{key}` in {}", self.place), meta.size, limit));
         }
-        self.body((key, &path), result, Extent::Whole, &mut permit).await.map(Some)
+        let bytes = self.body((key, &path), result, Extent::Whole, &mut permit).await?;
+        drop(permit);
+        self.keep(None, &meta, &bytes).await;
+        Ok(Some(bytes))
+    }
+
+    /// Asks for an object or a part of it; where an earlier run has kept it, only whether that is still right. Parts of one
+    /// object are of one version.
+    async fn ask(
+        &self,
+        (key, path): (&str, &ObjectPath),
+        range: Option<&GetRange>,
+        limit: u64,
+    ) -> Result<Answer> {
+        let version = range.and_then(|_| self.versions.of(key));
+        let kept = match &self.cached {
+            Some(cached) => cached.find(path, range, limit).await,
+            None => None,
+        };
+        let kept =
+            kept.filter(|kept| version.as_ref().is_none_or(|version| *version == kept.entry.version()));
+        if let Some(Candidate { entry, is_current: true }) = kept {
+            return Ok(self.serve(key, entry));
+        }
+        let condition = |kept: Option<&Candidate>| GetOptions {
+            range: range.cloned(),
+            if_none_match: kept.map(|kept| kept.entry.header.etag.clone()),
+            // an object that is another one than was kept and begun is told by its version below
+            if_match: version.as_ref().filter(|_| kept.is_none()).and_then(ReadVersion::condition),
+            ..GetOptions::default()
+        };
+        let mut permit = self.window.enter().await;
+        let mut asked = self.store.get_opts(path, condition(kept.as_ref())).await;
+        let is_unchanged = matches!(asked, Err(object_store::Error::NotModified { .. }));
+        if let Some(kept) = kept.filter(|_| is_unchanged) {
+            drop(permit);
+            if self.is_seen_as(key, &kept.entry).await? {
+                return match range.is_none() || self.versions.agrees(key, kept.entry.version()) {
+                    true => Ok(self.serve(key, kept.entry)),
+                    false => Err(self.changed(key)),
+                };
+            }
+            permit = self.window.enter().await;
+            asked = self.store.get_opts(path, condition(None)).await;
+        }
+        match asked {
+            Ok(result) => {
+                self.saw(key, &result.meta);
+                match range.is_none() || self.versions.agrees(key, ReadVersion::of(&result.meta)) {
+                    true => Ok(Answer::Body(result, permit)),
+                    false => Err(self.changed(key)),
+                }
+            }
+            Err(object_store::Error::NotFound { .. }) => {
+                self.saw_nothing::<()>(key);
+                Ok(Answer::Absent)
+            }
+            Err(error) if is_another_version(&error) => Err(self.changed(key)),
+            Err(error) => {
+                let extent = if range.is_none() { Extent::Whole } else { Extent::Part };
+                Err(self.error(extent.doing(), key, &error))
+            }
+        }
+    }
+
+    /// Returns whether what was kept can stand for the object where its state is remembered: an object may be written again with
+    /// the same bytes, which changes its time alone.
+    async fn is_seen_as(&self, key: &str, entry: &Entry) -> Result<bool> {
+        Ok(self.seen.is_none() || self.see(key).await? == Seen::Object(stat_of_entry(entry)))
+    }
+
+    fn serve(&self, key: &str, entry: Entry) -> Answer {
+        if let Some(log) = &self.seen {
+            log.add(key, Seen::Object(stat_of_entry(&entry)));
+        }
+        let size = entry.header.size;
+        let body = self.cached.as_ref().map_or_else(Bytes::new, |cached| cached.serve(entry));
+        Answer::Kept { body, size }
+    }
+
+    /// Keeps what was read for the next run.
+    async fn keep(&self, range: Option<&GetRange>, meta: &object_store::ObjectMeta, body: &Bytes) {
+        if let Some(cached) = &self.cached {
+            cached.keep(range, meta, body).await;
+        }
     }
 
     /// Reads a part of an object, or all of it; fewer bytes than asked for where it ends before them.
@@ -438,28 +543,25 @@ impl Inner {
         buffer: &mut Vec<u8>,
     ) -> Result<Option<u64>> {
         let path = self.path(key)?;
-        let mut permit = self.window.enter().await;
-        let condition = self.versions.of(key).and_then(|version| version.condition());
-        let options = GetOptions { range: Some(range), if_match: condition, ..GetOptions::default() };
-        let result = match self.store.get_opts(&path, options).await {
-            Ok(result) => result,
-            Err(object_store::Error::NotFound { .. }) => return Ok(self.saw_nothing(key)),
-            Err(error) if is_another_version(&error) => return Err(self.changed(key)),
-            Err(error) => return Err(self.error("read a part of", key, &error)),
+        let (result, mut permit) = match self.ask((key, &path), Some(&range), length).await? {
+            Answer::Absent => return Ok(None),
+            Answer::Kept { body, size } => {
+                buffer.extend_from_slice(&body);
+                return Ok(Some(size));
+            }
+            Answer::Body(result, permit) => (result, permit),
         };
-        self.saw(key, &result.meta);
-        if !self.versions.agrees(key, ReadVersion::of(&result.meta)) {
-            return Err(self.changed(key));
-        }
-        let size = result.meta.size;
+        let meta = result.meta.clone();
         if result.range.end - result.range.start > length {
             let message =
                 format!("could not read a part of `{key}` in {}: the server ignores ranges", self.place);
             return Err(Error::new(ErrorKind::Unreadable, message));
         }
         let bytes = self.body((key, &path), result, Extent::Part, &mut permit).await?;
+        drop(permit);
+        self.keep(Some(&range), &meta, &bytes).await;
         buffer.extend_from_slice(&bytes);
-        Ok(Some(size))
+        Ok(Some(meta.size))
     }
 
     /// Returns what a failed request means; secrets that object_store's messages carry are removed.
@@ -511,12 +613,19 @@ fn stat_of(meta: &object_store::ObjectMeta) -> ObjectStat {
     ObjectStat { size: meta.size, stamp: stamp_of(meta) }
 }
 
+fn stat_of_entry(entry: &Entry) -> ObjectStat {
+    let header = &entry.header;
+    ObjectStat { size: header.size, stamp: stamp(Some(&header.etag), header.modified) }
+}
+
 /// Returns what changes when an object is rewritten.
 fn stamp_of(meta: &object_store::ObjectMeta) -> u64 {
-    let tag = meta.e_tag.as_deref().unwrap_or_default().as_bytes();
     // listings may tell the time more finely than answers to reads, whose header holds whole seconds
-    let changed = meta.last_modified.timestamp();
-    xxhash_rust::xxh3::xxh3_64_with_seed(tag, changed.cast_unsigned())
+    stamp(meta.e_tag.as_deref(), meta.last_modified.timestamp())
+}
+
+fn stamp(tag: Option<&str>, changed: i64) -> u64 {
+    xxhash_rust::xxh3::xxh3_64_with_seed(tag.unwrap_or_default().as_bytes(), changed.cast_unsigned())
 }
 
 fn listing_stamp(listed: &object_store::ListResult) -> u64 {

@@ -11,10 +11,11 @@ const KEPT: usize = 1 << 15;
 /// One version of an object, as the server tells them apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ReadVersion {
-    tag: Option<String>,
-    size: u64,
+    pub(super) tag: Option<String>,
+    /// Bytes of the whole object.
+    pub(super) size: u64,
     /// In whole seconds: listings may tell it more finely than answers to reads.
-    changed: i64,
+    pub(super) changed: i64,
 }
 
 impl ReadVersion {
