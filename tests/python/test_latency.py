@@ -4,6 +4,7 @@ The ideal is a client that does nothing but fetch the same objects over 64 conne
 time are loose, as other work may share the machine; those on requests are exact. What was measured is printed (`-s`).
 """
 
+import asyncio
 import collections
 import json
 import time
@@ -11,6 +12,7 @@ import time
 import numpy
 import pytest
 import xarray
+import zarr
 
 import far_server
 from fields import opened
@@ -84,13 +86,25 @@ def run(zkit, far):
     return run
 
 
+class Pausing(zarr.storage.LocalStore):
+    """The same files with the same pauses, and no server that costs time, for zarr-python."""
+
+    async def get(self, *args, **kwargs):
+        await asyncio.sleep(LATENCY)
+        return await super().get(*args, **kwargs)
+
+    async def exists(self, key):
+        await asyncio.sleep(LATENCY)
+        return await super().exists(key)
+
+
+def kind(path):
+    name = path.rpartition("/")[2]
+    return "list" if "list-type" in path else "metadata" if name.startswith((".z", "zarr.json")) else "chunk"
+
+
 def kinds(far):
     """How many requests there were of each kind."""
-
-    def kind(path):
-        name = path.rpartition("/")[2]
-        return "list" if "list-type" in path else "metadata" if name.startswith((".z", "zarr.json")) else "chunk"
-
     return collections.Counter(kind(path) for _, path, _ in far.requests)
 
 
@@ -132,7 +146,7 @@ def test_a_digest_asks_for_each_chunk_once_and_many_at_a_time(far, run):
 def test_an_audit_of_headers_takes_one_part_of_each_chunk(far, run):
     _, seconds = run("audit", "s3://far/field.zarr", "--depth", "headers", "--fail-on", "never")
     assert kinds(far)["chunk"] == CHUNKS + 1
-    assert {status for _, path, status in far.requests if "/a0/" in path and "/.z" not in path} == {206}
+    assert {status for _, path, status in far.requests if kind(path) == "chunk"} == {206}
     near_the_ideal(far, "audit --depth headers", seconds)
 
 
@@ -164,24 +178,18 @@ def test_reading_all_back_takes_no_longer_than_copying(far, run, tmp_path):
     near_the_ideal(far, "recompress --verify full", seconds, times=2)
 
 
-def test_a_slice_is_limited_by_what_is_fetched_and_ten_times_as_fast_as_xarray(far, run, tmp_path):
+def test_a_slice_is_limited_by_what_is_fetched_and_many_times_as_fast_as_xarray(far, run, tmp_path):
     arguments = ["--isel", "y=5", "--to", tmp_path / "slice.zarr", "--verify", "none"]
     _, seconds = run("slice", "s3://far/field.zarr", *arguments)
     assert kinds(far)["chunk"] == CHUNKS + 1
     near_the_ideal(far, "slice", seconds)
-    options = {
-        "key": "t",
-        "secret": "t",
-        "client_kwargs": {"endpoint_url": far.environment["AWS_ENDPOINT_URL"], "region_name": "us-east-1"},
-    }
     begun = time.monotonic()
-    theirs = xarray.open_zarr(
-        "s3://far/field.zarr", storage_options=options, chunks=None, consolidated=True, decode_timedelta=False
-    )
-    theirs.isel(y=5).to_zarr(tmp_path / "theirs.zarr", zarr_format=2)
+    theirs = xarray.open_zarr(Pausing(far.folder / "field.zarr", read_only=True), chunks=None, consolidated=True)
+    theirs.isel(y=5).load().to_zarr(tmp_path / "theirs.zarr", zarr_format=2)
     other = time.monotonic() - begun
     print(f"xarray: {other:.2f} s, {other / seconds:.1f} x")
-    assert seconds < other
+    # 10 x for 2,000 chunks on a machine of its own
+    assert 3 * seconds < other
     xarray.testing.assert_equal(opened(tmp_path / "slice.zarr"), field().isel(y=5))
 
 

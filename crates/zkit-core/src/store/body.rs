@@ -16,10 +16,12 @@ use super::window::Permit;
 use crate::error::{Error, ErrorKind, Result};
 use crate::units::saturating_usize;
 
-/// How often a body that breaks off without bringing anything is asked for again. object_store did so before, where the
-/// server names versions.
-const TRIES_WITHOUT_BYTES: u32 = 4;
-/// The pause before the first of these; the next ones are longer.
+/// How often a body that breaks off without bringing much is asked for again, where the server names no versions; where it
+/// does, object_store has asked again already.
+const TRIES_WITHOUT_MUCH: u32 = 4;
+/// Bytes that are much, as is an eighth of the whole.
+const MUCH_BYTES: u64 = 1 << 20;
+/// The pause before the first of these, and before going on; the next ones are longer.
 const PAUSE: Duration = Duration::from_millis(200);
 /// A body is not given more room than this before it arrives.
 const ROOM_AT_FIRST: u64 = 64 << 20;
@@ -90,27 +92,29 @@ impl Inner {
         let length = asked.end - asked.start;
         let mut body = Vec::with_capacity(saturating_usize(length.min(ROOM_AT_FIRST)));
         let mut parts = answer.into_stream();
-        let mut tries = 0;
+        let tries_most = if meta.e_tag.is_some() { 0 } else { TRIES_WITHOUT_MUCH };
+        let (mut tries, mut furthest) = (0, 0);
         loop {
             let broken = match parts.next().await {
                 Some(Ok(part)) => {
                     permit.add_bytes(part.len());
                     body.extend_from_slice(&part);
-                    tries = 0;
                     continue;
                 }
                 None if body.len() as u64 >= length => return Ok(body.into()),
                 None => None,
                 Some(Err(error)) => Some(error),
             };
-            tries += 1;
-            if tries > TRIES_WITHOUT_BYTES {
+            let brought = (body.len() as u64).saturating_sub(furthest);
+            tries = if brought >= MUCH_BYTES.min(length / 8).max(1) { 0 } else { tries + 1 };
+            furthest = furthest.max(body.len() as u64);
+            if tries > tries_most {
                 return Err(match broken {
                     Some(error) => self.error(extent.doing(), key, &error),
                     None => self.too_short(key, body.len() as u64, length),
                 });
             }
-            tokio::time::sleep(PAUSE * tries).await;
+            tokio::time::sleep(PAUSE * (tries + 1)).await;
             let rest = asked.start + body.len() as u64..asked.end;
             let answer = match self.rest(path, &meta, rest).await {
                 Ok(answer) => answer,

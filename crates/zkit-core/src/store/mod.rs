@@ -11,6 +11,7 @@ mod clients;
 mod http;
 mod integrity;
 mod key;
+mod listing;
 mod local;
 mod memory;
 mod network;

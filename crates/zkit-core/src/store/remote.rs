@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::future::{Either, select};
-use futures_util::{StreamExt as _, TryStreamExt as _};
+use futures_util::StreamExt as _;
 use object_store::path::Path as ObjectPath;
 use object_store::{GetOptions, GetRange, GetResult, ObjectStore, ObjectStoreExt as _};
 use tokio::runtime::Runtime;
@@ -297,31 +297,19 @@ impl RemoteStore {
     ) -> Result<()> {
         self.check_listable()?;
         let path = self.inner.path(prefix)?;
-        self.wait(async {
-            let _permit = self.inner.window.enter().await;
-            let mut objects = self.inner.store.list(Some(&path));
-            while let Some(object) =
-                objects.try_next().await.map_err(|error| self.inner.error("list", prefix, &error))?
-            {
-                if let Some(cached) = &self.inner.cached {
-                    cached.saw_listed(&object);
-                }
-                let key =
-                    object.location.as_ref().strip_prefix(path.as_ref()).unwrap_or(object.location.as_ref());
-                let object = ObjectInfo {
-                    key: key.trim_start_matches('/'),
-                    size: object.size,
-                    kind: ObjectKind::Regular,
-                    stamp: stamp_of(&object),
-                    changed: Some(object.last_modified.timestamp()),
-                    locked: false,
-                };
-                if visit(object).is_break() {
-                    break;
-                }
+        self.wait(self.inner.list_while((prefix, &path), &mut |key, object| {
+            if let Some(cached) = &self.inner.cached {
+                cached.saw_listed(object);
             }
-            Ok(())
-        })
+            visit(ObjectInfo {
+                key,
+                size: object.size,
+                kind: ObjectKind::Regular,
+                stamp: stamp_of(object),
+                changed: Some(object.last_modified.timestamp()),
+                locked: false,
+            })
+        }))
     }
 
     /// Returns the entries directly below `prefix`, sorted by name.

@@ -1,0 +1,146 @@
+//! Listings of remote stores: a page after the other, and where there are many chunks, ranges of keys side by side.
+
+use std::ops::ControlFlow;
+use std::pin::pin;
+
+use futures_util::stream::{BoxStream, select_all};
+use futures_util::{StreamExt as _, TryStreamExt as _};
+use object_store::ObjectMeta;
+use object_store::path::Path as ObjectPath;
+
+use super::remote::Inner;
+use crate::error::Result;
+
+/// Objects after which a listing is cut into ranges: what the clouds give in one answer.
+const PAGE: usize = 1000;
+
+type Objects = BoxStream<'static, object_store::Result<ObjectMeta>>;
+
+impl Inner {
+    /// Calls `visit` for the objects below `path` until it breaks off: the first page in order, the others in no order.
+    ///
+    /// Cost: a request a page, and up to nine more where there are many.
+    pub(super) async fn list_while(
+        &self,
+        (prefix, path): (&str, &ObjectPath),
+        visit: &mut dyn FnMut(&str, &ObjectMeta) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let _permit = self.window.enter().await;
+        let mut objects = self.store.list(Some(path));
+        let failed = |error: object_store::Error| self.error("list", prefix, &error);
+        let mut page: Vec<String> = Vec::new();
+        while page.len() < PAGE {
+            let Some(object) = objects.try_next().await.map_err(failed)? else { return Ok(()) };
+            let key = key_below(path, &object);
+            if visit(key, &object).is_break() {
+                return Ok(());
+            }
+            page.push(key.to_owned());
+        }
+        let mut rest = pin!(self.ranges(path, objects, &page));
+        while let Some(object) = rest.try_next().await.map_err(failed)? {
+            if visit(key_below(path, &object), &object).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the rest of a listing whose first page is known, side by side where its keys tell how to cut it.
+    fn ranges(&self, path: &ObjectPath, rest: Objects, page: &[String]) -> Objects {
+        let bounds: Vec<ObjectPath> = bounds(page)
+            .into_iter()
+            .filter_map(|key| ObjectPath::parse(format!("{path}/{key}")).ok())
+            .collect();
+        let ends = bounds.iter().skip(1).cloned().map(Some).chain([None]);
+        let later = bounds.iter().zip(ends).map(|(start, end)| {
+            between(self.store.list_with_offset(Some(path), start), Some(start.clone()), end)
+        });
+        let first = between(rest, None, bounds.first().cloned());
+        select_all([first].into_iter().chain(later)).boxed()
+    }
+}
+
+/// Returns the objects behind `start` up to `end`, which is not read beyond.
+fn between(objects: Objects, start: Option<ObjectPath>, end: Option<ObjectPath>) -> Objects {
+    let is_inside = move |object: &ObjectMeta| end.as_ref().is_none_or(|end| object.location <= *end);
+    let objects = objects.try_take_while(move |object| futures_util::future::ok(is_inside(object)));
+    // servers that know no offsets begin with the first key
+    objects
+        .try_filter(move |object| {
+            futures_util::future::ready(start.as_ref().is_none_or(|start| object.location > *start))
+        })
+        .boxed()
+}
+
+fn key_below<'o>(path: &ObjectPath, object: &'o ObjectMeta) -> &'o str {
+    let location = object.location.as_ref();
+    location.strip_prefix(path.as_ref()).unwrap_or(location).trim_start_matches('/')
+}
+
+/// Returns keys at which a listing of chunks can be cut, behind the page that is known: chunk keys continue with a digit
+/// behind what is the same in all of them. Nothing where keys have another form, or do not come in order.
+fn bounds(page: &[String]) -> Vec<String> {
+    let stem = |key: &str| key.find(|c: char| c.is_ascii_digit()).map(|at| key[..at].to_owned());
+    let (Some(first), Some(last)) = (page.first(), page.last()) else { return Vec::new() };
+    let chunk = page.iter().find_map(|key| stem(key));
+    let Some(chunk) = chunk.filter(|chunk| stem(last).as_ref() == Some(chunk)) else { return Vec::new() };
+    if !page.is_sorted() || first > last {
+        return Vec::new();
+    }
+    ('1'..='9').map(|digit| format!("{chunk}{digit}")).filter(|bound| bound > last).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use object_store::ObjectStoreExt as _;
+    use object_store::memory::InMemory;
+
+    use super::*;
+
+    fn keys(keys: &[&str]) -> Vec<String> {
+        keys.iter().map(|key| (*key).to_owned()).collect()
+    }
+
+    #[test]
+    fn listings_are_cut_where_chunk_keys_go_on_with_another_digit() {
+        assert_eq!(bounds(&keys(&[".zarray", "0.0", "0.1"]))[..2], ["1", "2"]);
+        assert_eq!(bounds(&keys(&["c/0/0", "c/3/1"]))[0], "c/4");
+        assert!(bounds(&keys(&[".zarray", ".zattrs"])).is_empty());
+        assert!(bounds(&keys(&["a/0", "b/0"])).is_empty());
+        // in no order, as directory buckets give them
+        assert!(bounds(&keys(&["5.0", "0.0", "6.0"])).is_empty());
+    }
+
+    #[test]
+    fn ranges_hold_each_object_once_whether_or_not_a_server_knows_offsets() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let store = Arc::new(InMemory::new());
+            for at in 0..200 {
+                store.put(&ObjectPath::from(format!("a/{at}")), "x".into()).await.unwrap();
+            }
+            let bound = |key: &str| Some(ObjectPath::from(key));
+            for from_the_start in [true, false] {
+                let mut found = Vec::new();
+                for (start, end) in [(None, bound("a/1")), (bound("a/1"), bound("a/5")), (bound("a/5"), None)]
+                {
+                    let objects: Objects = match &start {
+                        Some(start) if !from_the_start => {
+                            object_store::ObjectStore::list_with_offset(&*store, Some(&"a".into()), start)
+                        }
+                        _ => object_store::ObjectStore::list(&*store, Some(&"a".into())),
+                    };
+                    let range: Vec<ObjectMeta> = between(objects, start, end).try_collect().await.unwrap();
+                    found.extend(range.into_iter().map(|object| object.location));
+                }
+                found.sort();
+                assert_eq!(found.len(), 200);
+                found.dedup();
+                assert_eq!(found.len(), 200);
+            }
+        });
+    }
+}
