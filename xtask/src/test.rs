@@ -8,10 +8,16 @@ use crate::process::{self, Background, cargo, root, step, tested_zkit};
 use crate::venv;
 
 /// Checks that are run beside the others: those of buckets wait for a slow server most of the time.
-const BESIDE: [&str; 3] = ["test_buckets.py", "test_slice_cache.py", "test_scratch.py"];
+const BESIDE: [&str; 4] =
+    ["test_buckets.py", "test_slice_cache.py", "test_scratch.py", "test_conformance.py"];
 
 /// Runs every check; `arguments` go to pytest, to pick some of its tests.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
+    let tests = root().join("tests").join("python");
+    // downloads take a minute, in which cargo builds; what cannot be installed is named where it is missed
+    let mut install = Command::new(venv::interpreter()?);
+    install.arg(tests.join("install_servers.py")).arg(root().join("target").join("servers"));
+    let servers = Background::start(install)?;
     step("formatting", || process::run(&mut cargo(["fmt", "--all", "--check"])))?;
     step("clippy", || {
         process::run(&mut cargo([
@@ -31,7 +37,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
                 .env("RUSTDOCFLAGS", "--deny warnings"),
         )
     })?;
-    let tests = root().join("tests").join("python");
+    step("servers", || servers.finish())?;
     let python = step("other readers", || venv::python("venv", &tests.join("requirements.txt")))?;
     let pytest = |arguments: &[String]| {
         let mut pytest = Command::new(&python);

@@ -24,6 +24,7 @@ pub use any::{Child, ChildKind, ObjectInfo, ObjectKind, ObjectStat, Store, Store
 pub use key::{is_safe_name, join};
 pub use local::LocalStore;
 pub use memory::MemoryStore;
+pub use parts::UPLOAD_MARKS;
 pub use reach::{Reach, reach};
 pub use references::{Locate, Located, ReferenceStore};
 pub use remote::{FetchResult, RemoteStore};
