@@ -5,7 +5,9 @@ import pathlib
 import subprocess
 import sys
 
-NAME, SECRET = "weather", "s3cr3t/do+not+print"
+import canaries
+
+NAME, SECRET = "weather", canaries.AWS_SECRET
 
 
 @contextlib.contextmanager

@@ -1,5 +1,6 @@
 """What the checks share: the binary under test, the fixtures, stores generated once a session."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -11,6 +12,7 @@ import bucket
 import pytest
 
 import measure
+import servers
 from faultproxy import FaultProxy
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -84,6 +86,35 @@ def generated(tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("generated")
     return gen_stores.write_all(folder)
+
+
+NOT_RUN = pytest.StashKey[dict]()
+
+
+@pytest.fixture(scope="session")
+def places(tmp_path_factory, pytestconfig):
+    """A place of the conformance suite by its name, started once; a test of one that is not there is skipped, and why is
+    said in the summary."""
+    running, not_run = {}, pytestconfig.stash.setdefault(NOT_RUN, {})
+    with contextlib.ExitStack() as stack:
+
+        def place(name):
+            if name not in running and name not in not_run:
+                folder = tmp_path_factory.mktemp(name)
+                try:
+                    running[name] = stack.enter_context(servers.started(name, folder))
+                except servers.NotRun as why:
+                    not_run[name] = str(why)
+            if name in not_run:
+                pytest.skip(f"{name}: not run, {not_run[name]}")
+            return running[name]
+
+        yield place
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    for name, why in config.stash.get(NOT_RUN, {}).items():
+        terminalreporter.write_line(f"{name}: NOT RUN, {why}", yellow=True, bold=True)
 
 
 @pytest.fixture

@@ -12,20 +12,29 @@ from werkzeug.test import EnvironBuilder, run_wsgi_app
 SIGNED = "AWS4-HMAC-SHA256 Credential=t/20200101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0"
 
 
-def main(port, *buckets):
-    application = DomainDispatcherApplication(create_backend_app)
+def make_buckets(application, buckets):
     for bucket in buckets:
         request = EnvironBuilder(
             path=f"/{bucket}", method="PUT", base_url="http://127.0.0.1", headers={"Authorization": SIGNED}
         )
         run_wsgi_app(application, request.get_environ())
-    server = Server(("127.0.0.1", int(port)), application, numthreads=16)
+
+
+def serve(application, port):
+    """Serves until the process is ended; prints the port once it listens."""
+    server = Server(("127.0.0.1", port), application, numthreads=16)
     server.prepare()
     print(server.bind_addr[1], flush=True)
     try:
         server.serve()
     except KeyboardInterrupt:
         server.stop()
+
+
+def main(port, *buckets):
+    application = DomainDispatcherApplication(create_backend_app)
+    make_buckets(application, buckets)
+    serve(application, int(port))
 
 
 if __name__ == "__main__":

@@ -2,10 +2,11 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
+use tempfile::NamedTempFile;
 
 /// Prints one line for the person who waits.
 #[expect(clippy::print_stderr, reason = "the one place where xtask talks")]
@@ -49,6 +50,36 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
         bail!("`{shown}`: {status}");
     }
     Ok(())
+}
+
+/// A command that runs beside others; what it says is kept until it is finished.
+pub(crate) struct Background {
+    shown: String,
+    child: Child,
+    output: NamedTempFile,
+}
+
+impl Background {
+    /// Starts a command.
+    pub(crate) fn start(mut command: Command) -> Result<Self> {
+        let shown = show(&command);
+        let output = NamedTempFile::new().context("could not keep the output of a command")?;
+        let file = output.reopen()?;
+        command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
+        let child = command.spawn().with_context(|| format!("could not start `{shown}`"))?;
+        Ok(Self { shown, child, output })
+    }
+
+    /// Waits for the command and prints what it said; an error names it and how it ended.
+    pub(crate) fn finish(mut self) -> Result<()> {
+        let status = self.child.wait().with_context(|| format!("could not wait for `{}`", self.shown))?;
+        let output = std::fs::read(self.output.path()).unwrap_or_default();
+        say(String::from_utf8_lossy(&output).trim_end());
+        if !status.success() {
+            bail!("`{}`: {status}", self.shown);
+        }
+        Ok(())
+    }
 }
 
 fn show(command: &Command) -> String {

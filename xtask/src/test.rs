@@ -5,11 +5,16 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::process::{self, cargo, root, step, tested_zkit};
+use crate::process::{self, Background, cargo, root, step, tested_zkit};
 use crate::venv;
 
 /// Runs every check; `arguments` go to pytest, to pick some of its tests.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
+    let tests = root().join("tests").join("python");
+    // downloads take a minute, in which cargo builds; what cannot be installed is named where it is missed
+    let mut install = Command::new(venv::interpreter()?);
+    install.arg(tests.join("install_servers.py")).arg(root().join("target").join("servers"));
+    let servers = Background::start(install)?;
     step("formatting", || process::run(&mut cargo(["fmt", "--all", "--check"])))?;
     step("clippy", || {
         process::run(&mut cargo([
@@ -29,7 +34,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
                 .env("RUSTDOCFLAGS", "--deny warnings"),
         )
     })?;
-    let tests = root().join("tests").join("python");
+    step("servers", || servers.finish())?;
     let python = step("other readers", || venv::python("venv", &tests.join("requirements.txt")))?;
     step("checks by other readers", || {
         let mut pytest = Command::new(&python);

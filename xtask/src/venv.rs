@@ -55,7 +55,7 @@ fn create(folder: &Path) -> Result<()> {
 }
 
 /// Finds a Python that the pinned packages run on: `PYTHON` if set, else the first of the usual names.
-fn interpreter() -> Result<String> {
+pub(crate) fn interpreter() -> Result<String> {
     let named = std::env::var("PYTHON").ok();
     let usual = ["python3", "python3.13", "python3.12", "python3.11", "python"].map(str::to_owned);
     let recent = "import sys; sys.exit(sys.version_info < (3, 11))";

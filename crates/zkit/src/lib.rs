@@ -15,4 +15,5 @@ pub const COMMANDS: &[Entry] = &[
     Entry::of::<zkit_recompress::Recompress>(),
     Entry::of::<zkit_slice::Slice>(),
     Entry::of::<zkit_cache::Cache>(),
+    Entry::of::<zkit_partials::Partials>(),
 ];

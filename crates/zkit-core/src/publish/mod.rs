@@ -8,6 +8,7 @@
 //! run to the same destination.
 
 mod documents;
+mod leftover;
 mod local;
 mod partial;
 mod remote;
@@ -15,6 +16,7 @@ mod space;
 mod start;
 
 pub use documents::{Consolidate, metadata_documents};
+pub use leftover::{Holder, Leftover, clear_leftover, find_leftovers};
 pub use local::LocalPartial;
 pub use partial::{Destination, PartialStore};
 pub use remote::{RemotePartial, unique_name};

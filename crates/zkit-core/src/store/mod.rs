@@ -34,6 +34,7 @@ pub use key::{is_safe_name, join};
 pub use local::LocalStore;
 pub use memory::MemoryStore;
 pub use network::{Network, NetworkLimits};
+pub use parts::UPLOAD_MARKS;
 pub use reach::{Reach, reach};
 pub use references::{Locate, Located, ReferenceStore};
 pub use remote::{FetchResult, RemoteStore};

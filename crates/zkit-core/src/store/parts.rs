@@ -23,8 +23,8 @@ pub(super) const MULTIPART_BYTES: usize = 64 << 20;
 const PART_BYTES: usize = 16 << 20;
 /// Parts of one object that are sent at once.
 const PARTS_IN_FLIGHT: usize = 4;
-/// Where marks lie beside a store.
-const MARKS: &str = "uploads";
+/// Where marks of uploads in parts lie beside a store.
+pub const UPLOAD_MARKS: &str = "uploads";
 /// A mark of more bytes is none of ours.
 const MARK_LIMIT: u64 = 1 << 16;
 
@@ -60,7 +60,7 @@ struct Mark {
 impl Mark {
     /// Returns the key of the mark itself.
     fn key(&self) -> String {
-        format!("{MARKS}/{:016x}", xxhash_rust::xxh3::xxh3_64(self.upload.as_bytes()))
+        format!("{UPLOAD_MARKS}/{:016x}", xxhash_rust::xxh3::xxh3_64(self.upload.as_bytes()))
     }
 }
 
@@ -116,8 +116,8 @@ impl RemoteStore {
     /// upload that is gone, or complete, is as good as given up. Errors: `Unreadable`, `Unwritable`, of the marks alone.
     pub fn give_up_uploads_blocking(&self, beside: &RemoteStore) -> Result<()> {
         let mut keys = Vec::new();
-        beside.list_while(MARKS, &mut |object| {
-            keys.push(format!("{MARKS}/{}", object.key));
+        beside.list_while(UPLOAD_MARKS, &mut |object| {
+            keys.push(format!("{UPLOAD_MARKS}/{}", object.key));
             ControlFlow::Continue(())
         })?;
         if keys.is_empty() {

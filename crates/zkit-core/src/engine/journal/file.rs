@@ -16,6 +16,8 @@ use crate::store::write_error;
 
 /// Records that are read at once.
 const BATCH: usize = 8192;
+/// As many bytes as tell a journal from other files.
+const BEGIN_BYTES: u64 = 64;
 
 /// A journal that this run alone writes; safe to share between threads.
 ///
@@ -118,6 +120,16 @@ impl Journal {
             }
             // the run that had it removed it meanwhile: look again
         }
+    }
+
+    /// Returns whether it is a journal at all, by its first bytes: those of one that was just begun may be missing.
+    pub fn is_ours(&self) -> Result<bool> {
+        let mut begin = Vec::new();
+        FileFrom { file: &self.file, at: 0 }.take(BEGIN_BYTES).read_to_end(&mut begin).map_err(|error| {
+            Error::new(ErrorKind::Unreadable, format!("could not read the journal {}", self.path.display()))
+                .with_source(error)
+        })?;
+        Ok(Header::may_begin_with(&begin))
     }
 
     /// Returns what a journal holds and makes it ready for more, or `None` if not even its header was written.

@@ -13,7 +13,7 @@ use crate::grid::ChunkSet;
 use crate::store::{LocalWriter, write_error};
 
 /// What a run that died left beside a destination.
-enum Found {
+pub(super) enum Found {
     /// Nothing of ours.
     Nothing,
     /// A journal that nobody can read: it says only that the partial store is ours.
@@ -89,7 +89,7 @@ impl LocalPartial {
 }
 
 /// Reads a journal, and repairs a publication that was cut short.
-fn look(places: &Places, journal: &mut Journal, unfinished: Unfinished) -> Result<Found> {
+pub(super) fn look(places: &Places, journal: &mut Journal, unfinished: Unfinished) -> Result<Found> {
     let contents = match journal.contents() {
         Ok(Some(contents)) => contents,
         // killed before it made anything
@@ -182,7 +182,7 @@ fn resume(
 }
 
 /// Removes what is of no use any more; the journal last, as it says that the rest is ours.
-fn clear(places: &Places, journal: Option<Journal>, ours: bool) -> Result<()> {
+pub(super) fn clear(places: &Places, journal: Option<Journal>, ours: bool) -> Result<()> {
     if ours && metadata(&places.partial)?.is_some() {
         std::fs::remove_dir_all(&places.partial)
             .map_err(|error| write_error(&places.partial, "remove", error))?;

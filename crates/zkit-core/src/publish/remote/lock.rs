@@ -12,6 +12,7 @@ use std::time::{Duration, Instant, SystemTime};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use super::super::leftover::Holder;
 use crate::cancel::Cancel;
 use crate::error::{Error, ErrorKind, Result};
 use crate::store::{Conditional, RemoteStore, RemoteWriter, Version};
@@ -89,6 +90,20 @@ pub fn unique_name() -> String {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let random = || RandomState::new().build_hasher().finish();
     format!("{:013}-{:016x}{:016x}", now.as_millis(), random(), random())
+}
+
+/// Returns who holds the lock below `store`'s prefix; it is not watched, nor changed.
+///
+/// One that cannot be read is held by nobody that is known.
+pub(super) fn holder(store: &RemoteStore) -> Result<Holder> {
+    let Some((found, _)) = store.get_version_blocking(LOCK_KEY, LOCK_BYTES_MOST)? else {
+        return Ok(Holder::Nobody);
+    };
+    Ok(match serde_json::from_slice::<Owner>(&found) {
+        Ok(owner) if owner.has_ended() => Holder::Nobody,
+        Ok(owner) if machine().is_some_and(|machine| machine == owner.machine) => Holder::Running,
+        _ => Holder::Elsewhere,
+    })
 }
 
 /// A lock that this run holds, and a thread that keeps it until it is released.

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::super::leftover::{JOURNAL_SUFFIX, ROOT_DOCUMENTS};
 use super::super::partial::Destination;
 use super::super::start::{Existing, Start, Unfinished};
 use super::commit::{Publishing, clear_journal};
@@ -23,11 +24,9 @@ pub(super) const PUBLISHING_KEY: &str = "publishing";
 /// While it is there, a store that is to be replaced is being removed.
 pub(super) const CLEARING_KEY: &str = "clearing";
 
-const BESIDE: &str = ".partial.journal";
-/// Documents by one of which readers open a store.
-const ROOT_DOCUMENTS: [&str; 4] = ["zarr.json", ".zgroup", ".zarray", ".zmetadata"];
+pub(super) const BESIDE: &str = JOURNAL_SUFFIX;
 /// Root documents and marks are read up to this size.
-const DOCUMENT_BYTES_MOST: u64 = 256 << 20;
+pub(super) const DOCUMENT_BYTES_MOST: u64 = 256 << 20;
 
 /// Returns whether a store is at a destination: something that readers open.
 pub(in super::super) fn exists(store: &RemoteStore) -> Result<bool> {
@@ -56,7 +55,7 @@ fn is_anything(store: &RemoteStore) -> Result<bool> {
 }
 
 /// What a run that died left beside a destination.
-enum Found {
+pub(super) enum Found {
     /// Nothing of ours.
     Nothing,
     /// A journal that nobody can read: it says only that the objects are ours.
@@ -68,18 +67,18 @@ enum Found {
 }
 
 /// What a run works with before it is known what it begins with.
-struct Place {
-    destination: RemoteStore,
-    beside: RemoteStore,
-    run: String,
-    lock: Lock,
+pub(super) struct Place {
+    pub(super) destination: RemoteStore,
+    pub(super) beside: RemoteStore,
+    pub(super) run: String,
+    pub(super) lock: Lock,
     /// Whether what lies there was left by a run that did not end.
-    ours: bool,
+    pub(super) ours: bool,
 }
 
 impl Place {
     /// Removes what is at the destination, as long as the lock is held.
-    fn remove_all(&self) -> Result<()> {
+    pub(super) fn remove_all(&self) -> Result<()> {
         self.destination.remove_all_blocking(&|| self.lock.confirm())
     }
 
@@ -118,13 +117,7 @@ impl RemotePartial {
         }
         let run = unique_name();
         let cancel = &destination.options.cancel;
-        let waits = || {
-            destination.observer.event(Event::Warning(format!(
-                "{} is locked by another run: watching for half a minute whether it still lives",
-                store.place()
-            )));
-        };
-        let lock = Lock::acquire(&beside, &run, cancel, &waits)?;
+        let lock = Lock::acquire(&beside, &run, cancel, &|| watching(destination, &store))?;
         let mut place = Place { destination: store, beside, run, lock, ours: false };
         let found = look(&place, unfinished)?;
         place.ours = match found {
@@ -154,8 +147,16 @@ impl RemotePartial {
     }
 }
 
+/// Says that the lock of another run is watched.
+pub(super) fn watching(destination: &Destination<'_>, store: &RemoteStore) {
+    destination.observer.event(Event::Warning(format!(
+        "{} is locked by another run: watching for half a minute whether it still lives",
+        store.place()
+    )));
+}
+
 /// Reads what an earlier run left, and ends what it had begun: a publication, or the removal of a replaced store.
-fn look(place: &Place, unfinished: Unfinished) -> Result<Found> {
+pub(super) fn look(place: &Place, unfinished: Unfinished) -> Result<Found> {
     let left = match ObjectJournal::read(&place.beside) {
         Ok(Some(left)) => left,
         // killed before it made anything

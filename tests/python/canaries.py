@@ -1,0 +1,28 @@
+"""Secrets of the kinds that zkit is given. Each is used by tests, and none may be seen in anything that it writes."""
+
+import base64
+import urllib.parse
+
+AWS_SECRET = "canary/aws+secret/of+the+tests"
+AWS_SESSION_TOKEN = "canary//aws+session+token=="
+AZURE_KEY = base64.b64encode(b"canary: the key of a storage account in the tests of zkit").decode()
+AZURE_SAS_SIGNATURE = "canary+sas/signature="
+GOOGLE_PRIVATE_KEY = "canary-google-private-key"
+HTTP_PASSWORD = "canary-http-password"
+
+ALL = (AWS_SECRET, AWS_SESSION_TOKEN, AZURE_KEY, AZURE_SAS_SIGNATURE, GOOGLE_PRIVATE_KEY, HTTP_PASSWORD)
+
+
+def _spellings(secret):
+    """A secret as it is, in a URL, and as the beginning of it would be in base64."""
+    quoted = urllib.parse.quote(secret, safe="")
+    in_base64 = base64.b64encode(secret.encode())[: len(secret)]
+    return {secret.encode(), quoted.encode(), urllib.parse.quote_plus(secret).encode(), in_base64}
+
+
+SPELLINGS = sorted({spelling for secret in ALL for spelling in _spellings(secret)})
+
+
+def found_in(data):
+    """The canaries that bytes hold, however they are spelled."""
+    return [spelling.decode() for spelling in SPELLINGS if spelling in data]

@@ -1,0 +1,424 @@
+"""One suite over every place that zkit reads and writes: a folder, S3, Google's, Azure's, and a web server.
+
+What is done to stores is the same everywhere; what it gives is judged by other readers, on objects that the cloud's own
+client fetched.
+"""
+
+import json
+import subprocess
+import time
+
+import copies
+import layouts
+import numpy as np
+import oracle
+import pytest
+import servers
+import xarray
+from conftest import FIXTURES, MANIFEST, SOUND
+from faultproxy import FaultProxy
+from fields import assert_same, grid, opened, write
+
+WRITABLE = [name for name in servers.NAMES if name != "HTTP"]
+BUCKETS = [name for name in WRITABLE if name != "local"]
+STORES = ("ostia_sst.zarr", "sharded_index_end.zarr", "cmems_ocean.zarr")
+LISTED = "cmems_ocean.zarr"
+# names that a URL, a signature or a listing may get wrong
+AWKWARD = "in a folder/50% of é#1+2=3&more.zarr"
+ROOTS = ("zarr.json", ".zgroup", ".zmetadata", ".zarray")
+SMALL = ("--codec", "zstd:1", "--chunks", "time=8,lat=32,lon=32", "--jobs", "1")
+LARGE = ("--codec", "none", "--chunks", "time=2", "--jobs", "1", "--verify", "none")
+
+
+@pytest.fixture(params=servers.NAMES)
+def place(request, places):
+    return places(request.param)
+
+
+@pytest.fixture(params=WRITABLE)
+def writable(request, places):
+    return places(request.param)
+
+
+@pytest.fixture(params=BUCKETS)
+def bucket(request, places):
+    return places(request.param)
+
+
+@pytest.fixture
+def key(request):
+    """A key below which nothing lies yet."""
+    return "out/" + "".join(c if c.isalnum() else "-" for c in request.node.name) + "/copy.zarr"
+
+
+@pytest.fixture(scope="module")
+def stored(places):
+    """The key of a fixture at a place; uploaded once."""
+    done = set()
+
+    def stored(place, name):
+        if (place.name, name) not in done:
+            place.upload(FIXTURES / name, f"a/{name}")
+            done.add((place.name, name))
+        return f"a/{name}"
+
+    return stored
+
+
+@pytest.fixture(scope="module")
+def cube(tmp_path_factory):
+    """A store of 1.5 MB, which makes some fifty objects with SMALL."""
+    values = np.random.default_rng(1).integers(0, 400, (32, 128, 96)).astype("<f4")
+    store = tmp_path_factory.mktemp("cube") / "cube.zarr"
+    return copies.Source(layouts.cube_v2(store, values, (1, 128, 96), fill=None))
+
+
+def ran(zkit, place, *arguments, **options):
+    """A run that must succeed."""
+    outcome = zkit(*arguments, **{**place.environment(), **options})
+    assert outcome.code == 0, f"{outcome.args}: exit {outcome.code}: {outcome.err}"
+    return outcome
+
+
+def beside(place, key):
+    """What lies beside a destination."""
+    return [found for found in place.keys(key) if not found.startswith(key + "/")]
+
+
+def looks_complete(place, key):
+    return bool({f"{key}/{name}" for name in ROOTS} & set(place.keys(key + "/")))
+
+
+def fetched(place, key, tmp_path):
+    return place.download(key, tmp_path / "fetched.zarr")
+
+
+# ---- reading ----------------------------------------------------------------------------------------------------
+
+
+def assert_must_be_listed(zkit, place, stored, command):
+    outcome = zkit(command, place.url(stored(place, LISTED)), **place.environment())
+    assert outcome.code == 3 and "consolidate it" in outcome.err, outcome.err
+
+
+def depths(place):
+    return ("metadata", "headers") if place.listable else ("metadata",)
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_inspect_says_the_same_as_from_disk(zkit, place, stored, name):
+    if name == LISTED and not place.listable:
+        return assert_must_be_listed(zkit, place, stored, "inspect")
+    url = place.url(stored(place, name))
+    for depth in depths(place):
+        found = ran(zkit, place, "inspect", url, "--depth", depth, "--format", "json").json()
+        expected = zkit.json("inspect", FIXTURES / name, "--depth", depth)
+        assert found["arrays"] == expected["arrays"]
+        assert found["groups"] == expected["groups"]
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_digest_says_the_same_as_from_disk(zkit, place, stored, name):
+    if name == LISTED and not place.listable:
+        return assert_must_be_listed(zkit, place, stored, "digest")
+    outcome = ran(zkit, place, "digest", place.url(stored(place, name)), "--format", "json")
+    found = {array["path"]: array["sha256"] for array in outcome.json()["arrays"]}
+    assert found == {path: array["sha256"] for path, array in MANIFEST[name]["arrays"].items()}
+
+
+def test_audit_finds_the_same_as_on_disk(zkit, place, stored):
+    def findings(outcome, url):
+        document = json.loads(outcome.stdout.decode().replace(str(url), "STORE"))
+        assert document["complete"], outcome.err
+        return document["findings"]
+
+    arguments = ("--depth", "full", "--fail-on", "never", "--format", "json")
+    for name in ("ostia_sst.zarr", "cmems_ocean.zarr"):
+        url = place.url(stored(place, name))
+        expected = findings(zkit("audit", FIXTURES / name, *arguments), FIXTURES / name)
+        outcome = zkit("audit", url, *arguments, **place.environment())
+        if place.listable:
+            assert findings(outcome, url) == expected, outcome.err
+
+
+def test_names_that_need_escapes_are_those_that_were_meant(zkit, place, tmp_path):
+    source = FIXTURES / "sharded_index_end.zarr"  # one array, which is found without a listing
+    expected = oracle.digests(source)
+    place.upload(source, AWKWARD)
+    assert zkit.digests(place.url(AWKWARD), **place.environment()) == expected
+    if place.writable:
+        key = AWKWARD.replace("more", "its copy")
+        ran(zkit, place, "recompress", source, place.url(key), "--codec", "zstd:1")
+        assert oracle.digests(fetched(place, key, tmp_path)) == expected
+        assert beside(place, key) == []
+
+
+def test_a_slice_is_that_of_the_same_files(zkit, place, tmp_path):
+    selection = ("--sel", "latitude=60,45", "--isel", "time=3..20", "--verify", "full")
+    source = write(grid(), tmp_path / "field.zarr", zarr_format=2, chunks="some")
+    place.upload(source, "sliced/field.zarr")
+    for name, where in (("there", place.url("sliced/field.zarr")), ("here", source)):
+        ran(zkit, place, "slice", where, *selection, "--to", tmp_path / f"{name}.zarr")
+    there, here = opened(tmp_path / "there.zarr"), opened(tmp_path / "here.zarr")
+    assert_same(there.drop_attrs(deep=False), here.drop_attrs(deep=False))
+    picked = opened(source).sel(latitude=[60, 45]).isel(time=slice(3, 20))
+    xarray.testing.assert_equal(here[list(picked.data_vars)], picked)
+
+
+def test_what_is_not_there_is_said_not_to_be_there(zkit, place):
+    outcome = zkit("inspect", place.url("nothing/here.zarr"), **place.environment())
+    said = {"local": "No such file", "HTTP": "no listing"}.get(place.name, "no object is there")
+    assert outcome.code == 3 and said in outcome.err, outcome.err
+
+
+# ---- copies -----------------------------------------------------------------------------------------------------
+
+
+def test_a_copy_from_there_is_faithful(zkit, writable, stored, tmp_path):
+    url, copy = writable.url(stored(writable, "ostia_sst.zarr")), tmp_path / "copy.zarr"
+    codec = "blosc:zstd:3:bitshuffle"
+    ran(zkit, writable, "recompress", url, copy, "--zarr-format", "3", "--codec", codec, "--verify", "full")
+    copies.assert_faithful(copies.Source(FIXTURES / "ostia_sst.zarr"), copy, zarr_format="3", codec=codec)
+
+
+@pytest.mark.parametrize("destination", WRITABLE)
+def test_what_a_web_server_has_is_copied_by_a_slice(zkit, places, stored, key, tmp_path, destination):
+    web, destination = places("HTTP"), places(destination)
+    url = web.url(stored(web, "ostia_sst.zarr"))
+    refused = zkit("recompress", url, destination.url(key), **destination.environment())
+    assert refused.code == 3 and "web servers have no listing" in refused.err, refused.err
+    ran(zkit, destination, "slice", url, "--to", destination.url(key))
+    assert oracle.digests(fetched(destination, key, tmp_path)) == copies.Source(FIXTURES / "ostia_sst.zarr").digests
+
+
+@pytest.mark.parametrize("name", ["ostia_sst.zarr", "sharded_index_end.zarr"])
+def test_a_copy_to_there_is_faithful_and_leaves_nothing_beside_it(zkit, writable, key, tmp_path, name):
+    options = ("--codec", "zstd:3", "--verify", "full")
+    ran(zkit, writable, "recompress", FIXTURES / name, writable.url(key), *options)
+    copy = fetched(writable, key, tmp_path)
+    copies.assert_faithful(copies.Source(FIXTURES / name), copy, zarr_format="keep", codec="zstd:3")
+    assert beside(writable, key) == [] and writable.uploads(key) == []
+    again = ran(zkit, writable, "recompress", FIXTURES / name, writable.url(key), *options, "--resume")
+    assert "already done" in again.stdout.decode()
+
+
+PAIRS = [("S3", "GCS"), ("GCS", "Azure"), ("Azure", "S3"), ("Azure", "Azure")]
+
+
+@pytest.mark.parametrize(("source", "destination"), PAIRS)
+def test_a_copy_from_one_cloud_to_another_is_faithful(zkit, places, stored, key, tmp_path, source, destination):
+    source, destination = places(source), places(destination)
+    url = source.url(stored(source, "ostia_sst.zarr"))
+    variables = {**source.environment(), **destination.environment()}
+    ran(zkit, destination, "recompress", url, destination.url(key), "--zarr-format", "3", **variables)
+    copied = oracle.digests(fetched(destination, key, tmp_path))
+    assert copied == copies.Source(FIXTURES / "ostia_sst.zarr").digests
+    assert beside(destination, key) == []
+
+
+def test_a_web_server_takes_no_store(zkit, places, cube):
+    web = places("HTTP")
+    outcome = zkit("recompress", cube.path, web.url("out/copy.zarr"), **web.environment())
+    assert outcome.code == 3 and "web servers" in outcome.err, outcome.err
+    assert web.keys("out/") == []
+
+
+def test_a_store_is_replaced_where_that_is_asked_for(zkit, writable, key, cube, tmp_path):
+    writable.upload(FIXTURES / "mixed_types.zarr", key)
+    job = ("recompress", cube.path, writable.url(key), *SMALL)
+    refused = zkit(*job, **writable.environment())
+    assert refused.code == 3 and "--overwrite" in refused.err, refused.err
+    replace = ("--overwrite", "--yes") if writable.name == "local" else ("--overwrite", "--unpublish-first", "--yes")
+    ran(zkit, writable, *job, *replace)
+    assert oracle.digests(fetched(writable, key, tmp_path)) == cube.digests
+    assert beside(writable, key) == []
+
+
+# ---- several runs, and runs that die ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def proxied(bucket):
+    """A bucket, and a proxy before it."""
+    with FaultProxy(bucket.port) as proxy:
+        yield bucket, proxy
+
+
+def begun(zkit, bucket, proxy, *arguments):
+    return subprocess.Popen(
+        [str(word) for word in (zkit.path, *arguments)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=zkit.environment(**bucket.environment(proxy.port)),
+    )
+
+
+def test_a_second_run_to_the_same_place_is_refused(zkit, proxied, key, cube, tmp_path):
+    bucket, proxy = proxied
+    proxy.reset({"method": "PUT", "path": "t2m/3.0.0", "delay": 9})
+    job = ("recompress", cube.path, bucket.url(key), *SMALL)
+    first = begun(zkit, bucket, proxy, *job)
+    proxy.wait_for("t2m/3.0.0", seconds=30)
+    second = zkit(*job, **bucket.environment(proxy.port))
+    assert second.code == 3 and "another run is writing here" in second.err, second.err
+    assert first.wait(timeout=60) == 0, first.communicate()
+    assert oracle.digests(fetched(bucket, key, tmp_path)) == cube.digests
+    assert beside(bucket, key) == []
+
+
+def test_of_runs_that_begin_at_once_one_goes_on(zkit, proxied, key, cube, tmp_path):
+    bucket, proxy = proxied
+    proxy.reset({"method": "PUT", "path": "journal/lock", "delay": 0.3, "times": 3}, {"path": "t2m/1", "delay": 3})
+    job = ("recompress", cube.path, bucket.url(key), *SMALL)
+    runs = [begun(zkit, bucket, proxy, *job) for _ in range(3)]
+    answers = [run.communicate(timeout=60) for run in runs]
+    codes = sorted(run.returncode for run in runs)
+    assert codes == [0, 3, 3], answers
+    assert oracle.digests(fetched(bucket, key, tmp_path)) == cube.digests
+    assert beside(bucket, key) == []
+
+
+@pytest.mark.parametrize("moment", ["t2m/1", "t2m/3.3", r"t2m/\.zarray", r"copy\.zarr/\.zgroup"])
+def test_a_killed_copy_is_absent_until_another_run_finishes_it(zkit, proxied, key, cube, tmp_path, moment):
+    bucket, proxy = proxied
+    proxy.reset({"method": "PUT", "path": moment, "drop": True, "delay": 0.5})
+    job = ("recompress", cube.path, bucket.url(key), *SMALL)
+    first = begun(zkit, bucket, proxy, *job)
+    proxy.wait_for(moment, seconds=30)
+    first.kill()
+    first.communicate()
+    proxy.wait_until_idle(10)
+    proxy.reset()
+    assert bucket.keys(key) and not looks_complete(bucket, key)
+    ran(zkit, bucket, *job, "--resume")
+    assert oracle.digests(fetched(bucket, key, tmp_path)) == cube.digests
+    assert beside(bucket, key) == []
+
+
+def test_the_store_is_not_seen_before_it_is_complete(zkit, proxied, key, cube):
+    bucket, proxy = proxied
+    proxy.reset({"method": "PUT", "path": "t2m", "delay": 0.05})
+    process = begun(zkit, bucket, proxy, "recompress", cube.path, bucket.url(key), *SMALL, "--consolidate", "always")
+    seen = set()
+    while process.poll() is None:
+        found = set(bucket.keys(key + "/"))
+        if found & {f"{key}/{name}" for name in (".zgroup", ".zarray", "zarr.json")}:
+            break
+        seen |= found
+        time.sleep(0.02)
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+    complete = set(bucket.keys(key + "/"))
+    assert complete - seen <= {f"{key}/.zgroup", f"{key}/.zmetadata", f"{key}/.zattrs"} or found == complete
+    assert len(seen) > 10, "it was looked at too seldom"
+
+
+# ---- objects in parts -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """69 MB that make one object with LARGE."""
+    values = np.random.default_rng(2).integers(0, 1 << 30, (2, 1200, 7200)).astype("<i4")
+    store = tmp_path_factory.mktemp("large") / "large.zarr"
+    return copies.Source(layouts.cube_v2(store, values, (1, 1200, 7200), fill=None))
+
+
+def test_large_objects_are_sent_in_parts_and_given_up_by_the_next_run(zkit, proxied, key, large, tmp_path):
+    bucket, proxy = proxied
+    part = "(partNumber=4|comp=block&)"
+    proxy.reset({"method": "PUT", "path": part, "delay": 1})
+    job = ("recompress", large.path, bucket.url(key), *LARGE)
+    first = begun(zkit, bucket, proxy, *job)
+    proxy.wait_for(part, seconds=60)
+    first.kill()
+    first.communicate()
+    proxy.wait_until_idle(20)
+    proxy.reset()
+    assert bucket.uploads(key) and not looks_complete(bucket, key)
+    ran(zkit, bucket, *job, "--restart")
+    assert oracle.digests(fetched(bucket, key, tmp_path)) == large.digests
+    assert bucket.uploads(key) == [] and beside(bucket, key) == []
+
+
+def test_every_fixture_that_is_sound_is_digested_over_azure(zkit, places, stored):
+    azure = places("Azure")
+    for name in (name for name in SOUND if (FIXTURES / name).is_dir()):
+        stored(azure, name)
+    for name in (name for name in SOUND if (FIXTURES / name).is_dir() and MANIFEST[name]["kind"] == "zarr"):
+        found = zkit.digests(azure.url(f"a/{name}"), **azure.environment())
+        assert found == {path: array["sha256"] for path, array in MANIFEST[name]["arrays"].items()}, name
+
+
+# ---- what runs that died have left ------------------------------------------------------------------------------
+
+
+def partials(zkit, place, action, *arguments):
+    return ran(zkit, place, "partials", action, *arguments, "--format", "json").json()
+
+
+def test_what_a_killed_copy_left_is_listed_and_cleared_and_nothing_else(zkit, proxied, key, large):
+    bucket, proxy = proxied
+    folder = key.rsplit("/", 1)[0]
+    bucket.upload(FIXTURES / "mixed_types.zarr", f"{folder}/published.zarr")
+    bucket.write(f"{folder}/thesis.partial.journal/thesis.pdf", b"x")
+    others = set(bucket.keys(folder))
+    part = "(partNumber=4|comp=block&)"
+    proxy.reset({"method": "PUT", "path": part, "delay": 1})
+    running = begun(zkit, bucket, proxy, "recompress", large.path, bucket.url(key), *LARGE)
+    proxy.wait_for(part, seconds=60)
+    where = bucket.url(folder)
+    [found] = partials(zkit, bucket, "clean", where, "--yes")["partials"]
+    assert found["holder"] == "running" and found["outcome"] == "in-use"
+    running.kill()
+    running.communicate()
+    proxy.wait_until_idle(20)
+    [found] = partials(zkit, bucket, "list", where)["partials"]
+    assert found["store"] == bucket.url(key) and found["holder"] == "nobody" and not found["published"]
+    assert found["uploads"] == 1 and found["bytes"] > 0 and abs(found["changed"] - time.time()) < 300
+    assert partials(zkit, bucket, "list", bucket.url(key))["partials"] == [found], "it is found by its own name"
+    before = bucket.keys(folder)
+    assert partials(zkit, bucket, "clean", where)["partials"][0]["outcome"] == "would-be-removed"
+    assert partials(zkit, bucket, "clean", where, "--yes", "--older-than", "1d")["partials"][0]["outcome"] == "too-young"
+    assert bucket.keys(folder) == before and bucket.uploads(key)
+    document = partials(zkit, bucket, "clean", where, "--yes")
+    assert document["partials"][0]["outcome"] == "removed" and document["bytes"] == found["bytes"]
+    assert set(bucket.keys(folder)) == others and bucket.uploads(key) == []
+    assert partials(zkit, bucket, "list", where)["partials"] == []
+
+
+def test_what_a_killed_copy_left_on_disk_is_cleared_too(zkit, places, proxied, key, stored, tmp_path):
+    bucket, proxy = proxied
+    destination = tmp_path / "out" / "copy.zarr"
+    url = bucket.url(stored(bucket, "ostia_sst.zarr"))
+    proxy.reset({"path": r"analysed_sst/0\.1\.1", "delay": 30})
+    running = begun(zkit, bucket, proxy, "recompress", url, destination, "--codec", "zstd:1")
+    proxy.wait_for(r"analysed_sst/0\.1\.1", seconds=30)
+    local = places("local")
+    assert partials(zkit, local, "clean", tmp_path, "--yes")["partials"][0]["outcome"] == "in-use"
+    running.kill()
+    running.communicate()
+    (tmp_path / "out" / "notes.partial.journal").write_text("not a journal of zkit")
+    [found] = partials(zkit, local, "list", tmp_path)["partials"]
+    assert found["store"] == str(destination) and found["holder"] == "nobody" and found["objects"] >= 1
+    assert partials(zkit, local, "clean", tmp_path)["partials"][0]["outcome"] == "would-be-removed"
+    assert partials(zkit, local, "clean", tmp_path, "--yes")["partials"][0]["outcome"] == "removed"
+    assert [p.name for p in (tmp_path / "out").iterdir()] == ["notes.partial.journal"]
+
+
+def test_a_store_that_was_to_be_replaced_and_still_stands_is_no_leftover(zkit, proxied, key, cube):
+    bucket, proxy = proxied
+    bucket.upload(FIXTURES / "ostia_sst.zarr", key)
+    before = set(bucket.keys(key))
+    proxy.reset({"method": "PUT", "path": "journal/header", "delay": 0.5})
+    replace = ("--overwrite", "--unpublish-first", "--yes")
+    running = begun(zkit, bucket, proxy, "recompress", cube.path, bucket.url(key), *SMALL, *replace)
+    proxy.wait_for("journal/header", seconds=30)
+    running.kill()
+    running.communicate()
+    proxy.wait_until_idle(10)
+    assert any("clearing" in found for found in beside(bucket, key))
+    [found] = partials(zkit, bucket, "clean", bucket.url(key), "--yes")["partials"]
+    assert found["published"] and found["outcome"] == "removed"
+    assert set(bucket.keys(key)) == before
