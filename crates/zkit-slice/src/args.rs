@@ -85,7 +85,7 @@ pub(crate) struct SelectionArgs {
     pub(crate) method: Vec<MethodArg>,
 
     /// How far a value that is found may be from the one asked for: 0.25, 6h for times; DIM=TOLERANCE for one dimension.
-    #[arg(long, value_name = "TOLERANCE")]
+    #[arg(long, value_name = "TOLERANCE", allow_hyphen_values = true)]
     pub(crate) tolerance: Vec<ToleranceArg>,
 
     /// Take points: a CSV file whose header names dimensions (and maybe `name`), or a GeoJSON file of Points.

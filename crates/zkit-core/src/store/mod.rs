@@ -25,7 +25,7 @@ pub use key::{is_safe_name, join};
 pub use local::LocalStore;
 pub use memory::MemoryStore;
 pub use reach::{Reach, reach};
-pub use references::{Locate, Located, ReferenceStore};
+pub use references::{Document, Locate, Located, ReferenceStore};
 pub use remote::{FetchResult, RemoteStore};
 pub use seen::{Reads, Seen};
 pub use upload::{Conditional, RemoteWriter, UploadRoom, Version};
