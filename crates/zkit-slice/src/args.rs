@@ -104,6 +104,9 @@ pub(crate) struct SelectionArgs {
 #[command(next_help_heading = "Combination options")]
 pub(crate) struct CombinationArgs {
     /// Put the sources behind each other along this dimension, in the order of the arguments.
+    ///
+    /// Where a source does not have it, but an array without dimensions of that name, as a file has its id, it is made: all
+    /// data gets it as its first dimension, and of what describes data that which differs between sources.
     #[arg(long, value_name = "DIM")]
     pub(crate) concat: Option<String>,
 
