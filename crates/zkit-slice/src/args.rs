@@ -85,7 +85,7 @@ pub(crate) struct SelectionArgs {
     pub(crate) method: Vec<MethodArg>,
 
     /// How far a value that is found may be from the one asked for: 0.25, 6h for times; DIM=TOLERANCE for one dimension.
-    #[arg(long, value_name = "TOLERANCE")]
+    #[arg(long, value_name = "TOLERANCE", allow_hyphen_values = true)]
     pub(crate) tolerance: Vec<ToleranceArg>,
 
     /// Take points: a CSV file whose header names dimensions (and maybe `name`), or a GeoJSON file of Points.
@@ -104,6 +104,9 @@ pub(crate) struct SelectionArgs {
 #[command(next_help_heading = "Combination options")]
 pub(crate) struct CombinationArgs {
     /// Put the sources behind each other along this dimension, in the order of the arguments.
+    ///
+    /// Where a source does not have it, but an array without dimensions of that name, as a file has its id, it is made: all
+    /// data gets it as its first dimension, and of what describes data that which differs between sources.
     #[arg(long, value_name = "DIM")]
     pub(crate) concat: Option<String>,
 

@@ -13,6 +13,7 @@ use zkit_cli::cached::{
 };
 use zkit_cli::targets;
 use zkit_cli::writing::{Earlier, WriteArgs};
+use zkit_core::engine;
 use zkit_core::error::{Error, ErrorKind, Result};
 use zkit_core::event::Event;
 use zkit_core::hierarchy::Hierarchy;
@@ -73,9 +74,10 @@ pub(crate) fn look(args: &SliceArgs, shell: &Shell, started: Instant) -> anyhow:
         source_check: args.write.source_check,
         cache_check: args.cache_check,
     };
+    let (pool, cancel) = (engine::pool(args.resources.jobs().get())?, shell.cancel());
     let check = || {
         shell.observer().event(Event::Phase("checking the cache"));
-        cached::check(&places, &expected, shell.cancel())
+        pool.install(|| cached::check(&places, &expected, cancel))
     };
     let building = |why, lock| {
         let args = args_of(args, &places);
@@ -208,6 +210,18 @@ impl Building {
         };
         (fields, ("cache".to_owned(), fact))
     }
+}
+
+/// Refuses sources that do not tell what was read of them, before anything is built of them.
+///
+/// Errors: `Unsupported` for remote zip files, and for references that lead elsewhere than to their folder.
+pub(crate) fn check_sources(sources: &[Source]) -> Result<()> {
+    for source in sources {
+        if source.store()?.seen().is_none() {
+            return Err(cached::not_remembered(&source.place));
+        }
+    }
+    Ok(())
 }
 
 /// Returns how the sources are opened: what is read of them for a cache is remembered.

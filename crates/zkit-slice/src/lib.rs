@@ -20,6 +20,7 @@ mod found;
 mod layout;
 mod literals;
 mod points;
+mod reads;
 mod run;
 mod scene;
 mod schema;

@@ -21,6 +21,7 @@ use crate::cache::{self, Building, CacheFields, Looked};
 use crate::coordinates::Means;
 use crate::found::Found;
 use crate::layout::Layouts;
+use crate::reads::Reads;
 use crate::scene::{self, Prepared};
 use crate::sources::Source;
 use crate::stubs;
@@ -58,6 +59,9 @@ impl Command for Slice {
         let means = Means { pool: &pool, resources, observer: shell.observer(), cancel: shell.cancel() };
         let Prepared { sources, literals, slices } =
             scene::prepare(args, &cache::store_options(args, cached, shell)?, means)?;
+        if cached.is_some() {
+            cache::check_sources(&sources)?;
+        }
         let slices = Slices { cached, ..Slices::new(args, &layouts, (&sources, &literals), slices)? };
         slices.run(resources, started, Vec::new(), shell)
     }
@@ -87,6 +91,8 @@ enum Resumed {
 struct SliceFields {
     /// What was asked for and found, slice by slice: what the attribute `zkit_slice` of each holds.
     slices: Vec<serde_json::Value>,
+    /// What is read of the sources.
+    reads: Reads,
     /// Where the slice is kept in a cache.
     #[serde(flatten)]
     cache: Option<CacheFields>,
@@ -134,6 +140,7 @@ impl<'a> Slices<'a> {
         let mut plan = self.plan(&stores, &destinations, &reach, resources)?;
         let touched = engine::touched(&plan, &stores, resources.jobs, shell.cancel())?;
         stubs::check(self.sources, &plan, &touched, &self.args.combination.allow, shell)?;
+        let reads = Reads::of(&touched, self.sources.len());
         plan.count_stored(&touched.iter().map(Touched::bytes).collect::<Vec<_>>());
         let names: Vec<String> = self.sources.iter().map(|source| source.url().to_owned()).collect();
         let consolidate = self.args.write.consolidate.or(Consolidate::Yes);
@@ -164,7 +171,7 @@ impl<'a> Slices<'a> {
         if self.args.write.dry_run {
             let costs = run.costs(&reach)?;
             let batches = self.batches(&plan, &costs, resources);
-            writing::emit_plan(&run, &costs, &self.own(batches))?;
+            writing::emit_plan(&run, &costs, &self.own(reads, batches))?;
             return Ok(Exit::Done);
         }
         let header = |store: usize| self.header(store, &plan, &touched);
@@ -187,7 +194,7 @@ impl<'a> Slices<'a> {
         let written = run.write(partials)?;
         self.cached.map_or(Ok(()), Building::finish)?;
         let done = Done { plan_time, total_time: started.elapsed(), written, already_done };
-        writing::emit_done(&run, &done, &self.own(None))?;
+        writing::emit_done(&run, &done, &self.own(reads, None))?;
         Ok(Exit::Done)
     }
 
@@ -328,15 +335,16 @@ impl<'a> Slices<'a> {
         Batches::of(&self.wanted, self.args.combination.concat.as_deref()?, measured)
     }
 
-    fn own(&self, batches: Option<Batches>) -> Own<'static, SliceFields> {
+    fn own(&self, reads: Reads, batches: Option<Batches>) -> Own<'static, SliceFields> {
         let (cache, of_cache) = self.cached.map(Building::told).unzip();
         let (mut facts, tables) = match self.found.as_slice() {
             [one] => one.told(),
             many => (vec![("slices".to_owned(), zkit_report::format::count(many.len() as u64))], Vec::new()),
         };
         facts.splice(0..0, of_cache);
+        facts.push(reads.fact());
         facts.extend(batches.iter().flat_map(Batches::facts));
-        let fields = SliceFields { slices: self.as_values(), cache, batches };
+        let fields = SliceFields { slices: self.as_values(), reads, cache, batches };
         Own { codec_reasons: &[], fields, facts, tables }
     }
 

@@ -80,6 +80,7 @@ pub(crate) fn select(
 ) -> Result<Selected> {
     check_twice(wish, points)?;
     check_methods(dimensions, wish)?;
+    check_tolerances(dimensions, wish, points)?;
     let mut selected = Selected {
         taken: vec![None; dimensions.all.len()],
         points: points.map(Points::len),
@@ -147,6 +148,32 @@ fn check_methods(dimensions: &Dimensions, wish: &SelectionArgs) -> Result<()> {
         named(dimensions, name)?;
     }
     Ok(())
+}
+
+/// Refuses tolerances for all dimensions that suit none of those which are searched by value: a typing error in them would
+/// let anything through.
+fn check_tolerances(dimensions: &Dimensions, wish: &SelectionArgs, points: Option<&Points>) -> Result<()> {
+    let columns = points.iter().flat_map(|points| points.columns.iter().map(|(name, _)| name.as_str()));
+    let names: Vec<&str> = wish.sel.iter().map(|asked| asked.dimension.as_str()).chain(columns).collect();
+    let mut searched: Vec<&Coordinate> = Vec::new();
+    for name in names {
+        let found = of_column(dimensions, name)?;
+        searched.extend(found.iter().filter_map(|&at| dimensions.all[at].coordinate.as_ref()));
+    }
+    for shared in wish.tolerance.iter().filter(|tolerance| tolerance.dimension.is_none()) {
+        if !searched.iter().any(|coordinate| suits(coordinate, &shared.text)) {
+            let message = format!("the tolerance `{}` suits nothing that is searched by value", shared.text);
+            return Err(Error::new(ErrorKind::Usage, message)
+                .with_hint("write a number such as 0.25, or a duration such as 6h for times"));
+        }
+    }
+    Ok(())
+}
+
+/// Returns whether a tolerance is of the kind of a coordinate: a duration for times, a number for numbers.
+fn suits(coordinate: &Coordinate, text: &str) -> bool {
+    let times = matches!(coordinate.values, Values::Times { .. } | Values::Durations(_));
+    !matches!(coordinate.values, Values::Texts(_)) && text.parse::<f64>().is_err() == times
 }
 
 /// Returns the dimensions of a name; those of groups may be several.
@@ -231,7 +258,11 @@ fn by_positions(dimension: &Dimension, text: &str) -> Result<(Taken, Answer)> {
         Taken::Some(run)
     } else if text.contains(',') {
         let parts = text.split(',').filter(|part| !part.trim().is_empty());
-        Taken::Some(parts.map(position).collect::<Result<_>>()?)
+        let listed: Vec<usize> = parts.map(position).collect::<Result<_>>()?;
+        if listed.is_empty() {
+            return Err(usage("an empty list takes nothing".to_owned()));
+        }
+        Taken::Some(listed)
     } else {
         Taken::One(position(text)?)
     };
@@ -304,11 +335,9 @@ fn method_for(wish: &SelectionArgs, name: &str, coordinate: &Coordinate) -> Meth
 
 /// Returns the tolerance for a dimension: its own, or one for all that is of its kind, a number or a duration.
 fn tolerance_for<'a>(wish: &'a SelectionArgs, name: &str, coordinate: &Coordinate) -> Option<&'a str> {
-    let times = matches!(coordinate.values, Values::Times { .. } | Values::Durations(_));
-    let fits =
-        |text: &str| !matches!(coordinate.values, Values::Texts(_)) && text.parse::<f64>().is_err() == times;
     let own = wish.tolerance.iter().rev().find(|one| one.dimension.as_deref() == Some(name));
-    let shared = || wish.tolerance.iter().rev().find(|one| one.dimension.is_none() && fits(&one.text));
+    let shared =
+        || wish.tolerance.iter().rev().find(|one| one.dimension.is_none() && suits(coordinate, &one.text));
     own.or_else(shared).map(|tolerance| tolerance.text.as_str())
 }
 
@@ -447,6 +476,7 @@ mod tests {
         assert_eq!(positions("-11").unwrap_err().kind(), ErrorKind::Absent);
         assert_eq!(positions("5..5").unwrap_err().kind(), ErrorKind::Absent);
         assert_eq!(positions("5.5").unwrap_err().kind(), ErrorKind::Usage);
+        assert_eq!(positions(",").unwrap_err().kind(), ErrorKind::Usage);
     }
 
     #[test]
@@ -467,6 +497,19 @@ mod tests {
         assert!(error(&["lat=1"], &[]).hint().unwrap().contains("latitude, longitude, step"));
         let unknown = select(&grid(), &wish(&["step=1"], &[], &["lat=nearest"]), None).unwrap_err();
         assert!(unknown.to_string().contains("`lat`"));
+    }
+
+    #[test]
+    fn a_tolerance_that_suits_nothing_is_a_mistake() {
+        let found = |sel: &[&str], tolerance: &str| {
+            let mut wish = wish(sel, &[], &["nearest"]);
+            wish.tolerance = vec![tolerance.parse().unwrap()];
+            select(&grid(), &wish, None)
+        };
+        assert!(found(&["latitude=49"], "2").is_ok());
+        assert!(found(&["latitude=49"], "x").unwrap_err().to_string().contains("`x` suits nothing"));
+        assert_eq!(found(&["latitude=49"], "6h").unwrap_err().kind(), ErrorKind::Usage);
+        assert_eq!(found(&[], "2").unwrap_err().kind(), ErrorKind::Usage);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Whether an entry may be served: all that it rests on is as it was, and so is the entry itself.
 
+use std::path::Path;
+
 use clap::ValueEnum;
 use rayon::prelude::*;
 use zkit_core::cancel::Cancel;
@@ -99,17 +101,24 @@ fn why_unsound(
     let mut checked = Checked::default();
     for (known, url) in manifest.sources.iter().zip(expected.sources) {
         cancel.check()?;
-        let store =
-            match Store::open(url, &StoreOptions { reads: Reads::Forgotten, ..expected.options.clone() }) {
-                Ok(store) => store,
-                Err(error) => return Ok(Err(error.one_line())),
-            };
+        // a zip file, and references: their keys are those of the folder
+        let is_file = url.local_path().is_some_and(Path::is_file);
+        let folder = if is_file { &url.parent() } else { url };
+        let options = StoreOptions { reads: Reads::Forgotten, ..expected.options.clone() };
+        let store = match Store::open(folder, &options) {
+            Ok(store) => store,
+            Err(error) => return Ok(Err(error.one_line())),
+        };
         let takes_objects = expected.source_check.takes_objects(url);
         if takes_objects && !known.objects_known {
             let why = format!("it does not say which objects of {} it was made of", known.url);
             return Ok(Err(why));
         }
-        let keys = |at: &usize| takes_objects || is_metadata(&known.keys[*at]);
+        // the metadata of a file lies in it
+        let own = url.name().filter(|_| is_file);
+        let keys = |at: &usize| {
+            takes_objects || is_metadata(&known.keys[*at]) || own.as_ref() == Some(&known.keys[*at])
+        };
         let looked_at: Vec<usize> = (0..known.keys.len()).filter(keys).collect();
         checked.source_objects += looked_at.len() as u64;
         if let Some((key, was, is)) = first_change(&store, known, &looked_at)? {

@@ -87,10 +87,7 @@ impl SourceObjects {
     ///
     /// Errors: `Unsupported` for kinds of stores that do not; `Conflict` if it changed while it was read.
     pub fn of(url: &StoreUrl, store: &Store, objects_known: bool) -> Result<Self, Error> {
-        let Some(seen) = store.seen() else {
-            let message = format!("could not cache what is taken from {url}: it does not tell what was read");
-            return Err(Error::new(ErrorKind::Unsupported, message).with_hint("pass --to instead of --cache"));
-        };
+        let seen = store.seen().ok_or_else(|| not_remembered(url))?;
         if let Some(key) = store.changed_while_read() {
             return Err(changed_while_read(&key, url));
         }
@@ -135,6 +132,12 @@ impl SourceObjects {
             && self.stamps.is_ascii()
             && self.keys.iter().all(safe)
     }
+}
+
+/// Returns the error of a source that does not tell what was read of it.
+pub fn not_remembered(url: &StoreUrl) -> Error {
+    let message = format!("could not cache what is taken from {url}: it does not tell what was read of it");
+    Error::new(ErrorKind::Unsupported, message).with_hint("pass --to instead of --cache")
 }
 
 /// Returns the error of a source that changed while it was read.

@@ -16,7 +16,7 @@ mod result;
 
 pub use check::{CacheCheckArg, Checked, Expected, Verdict, check, check_unchanged};
 pub use lock::{EntryLock, Mode};
-pub use manifest::{Header, Manifest, SCHEMA_VERSION, SourceObjects, publish};
+pub use manifest::{Header, Manifest, SCHEMA_VERSION, SourceObjects, not_remembered, publish};
 pub use places::{Found, Places, State, entries};
 pub use prune::{Removal, clear, remove};
 pub use request::{Request, source_id, source_name};

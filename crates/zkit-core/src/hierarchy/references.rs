@@ -20,7 +20,7 @@ use template::Templates;
 use crate::error::{Error, ErrorKind, Result};
 use crate::location::StoreUrl;
 use crate::metadata::{Json, Object};
-use crate::store::{Locate, Located, Reach, ReferenceStore, Store, StoreOptions, reach};
+use crate::store::{Document, Locate, Located, Reach, ReferenceStore, Store, StoreOptions, reach};
 
 pub use parquet::{ParquetReferences, Record};
 
@@ -143,7 +143,9 @@ impl Hierarchy {
         if matches!(url, StoreUrl::Remote { .. }) {
             hierarchy.container = Container::ObjectStore;
         }
-        let store = ReferenceStore::new(url.to_string(), url.parent(), Box::new(references), options)?;
+        let document = Document::File(url.name().unwrap_or_default());
+        let store =
+            ReferenceStore::new(url.to_string(), url.parent(), (Box::new(references), document), options)?;
         hierarchy.store = Some(Store::References(Box::new(store)));
         Ok(hierarchy)
     }

@@ -263,7 +263,12 @@ impl Store {
 
     /// Returns all that was read, found absent or listed so far, sorted by key, as it was the first time; the keys of folders
     /// end in a slash. `None` where it is not remembered, see [`Reads`].
+    ///
+    /// Of a zip file that is the file alone, of references all that was read of their folder: keys are those of the folder.
     pub fn seen(&self) -> Option<Vec<(String, Seen)>> {
+        if let Self::Zip(store) = self {
+            return store.seen();
+        }
         self.seen_log().map(SeenLog::all)
     }
 
@@ -276,24 +281,32 @@ impl Store {
         match self {
             Self::Local(store) => store.seen(),
             Self::Remote(store) => store.seen(),
-            Self::Zip(_) | Self::Memory(_) | Self::References(_) => None,
+            Self::References(store) => store.seen_log(),
+            Self::Zip(_) | Self::Memory(_) => None,
         }
     }
 
     /// Returns what stands at keys now, in their order, several looked at side by side; the keys of folders end in a slash.
     ///
-    /// Cost: one request for each key of a remote store; nothing is read. Errors: `Unsupported` for zip files and references.
+    /// Cost: one request for each key of a remote store; nothing is read. Errors: `Unsupported` for remote zip files, and
+    /// references that lead elsewhere.
     pub fn see_many(&self, keys: &[&str]) -> Result<Vec<Seen>> {
-        match self {
-            Self::Local(store) => {
-                keys.par_iter().with_min_len(256).map(|key| store.see(key)).collect::<Result<Vec<_>>>()
+        let zip_folder;
+        let folder = match self {
+            Self::Local(store) => Some(store),
+            Self::Remote(store) => return store.see_many(keys),
+            Self::References(store) => store.folder(),
+            Self::Zip(store) => {
+                zip_folder = store.folder();
+                zip_folder.as_ref()
             }
-            Self::Remote(store) => store.see_many(keys),
-            Self::Zip(_) | Self::Memory(_) | Self::References(_) => {
-                let message = format!("could not look at the objects of {}", self.place());
-                Err(Error::new(ErrorKind::Unsupported, message))
-            }
-        }
+            Self::Memory(_) => None,
+        };
+        let Some(folder) = folder else {
+            let message = format!("could not look at the objects of {}", self.place());
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        };
+        keys.par_iter().with_min_len(256).map(|key| folder.see(key)).collect()
     }
 
     /// Calls `visit` for every object below `prefix`, in no particular order.

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
@@ -22,7 +22,10 @@ pub(super) struct ByteSource {
 
 #[derive(Debug)]
 enum Origin {
-    File(File),
+    File {
+        file: File,
+        path: PathBuf,
+    },
     Remote {
         store: RemoteStore,
         key: String,
@@ -40,7 +43,7 @@ impl ByteSource {
         };
         let file = File::open(path).map_err(failed)?;
         let size = file.metadata().map_err(failed)?.len();
-        Ok(Self { place, size, bytes: Origin::File(file) })
+        Ok(Self { place, size, bytes: Origin::File { file, path: path.to_owned() } })
     }
 
     /// Opens a remote object by one request for its last bytes; `None` if it is absent.
@@ -71,16 +74,24 @@ impl ByteSource {
         matches!(self.bytes, Origin::Remote { .. })
     }
 
+    /// Returns its path, of a file of this machine.
+    pub(super) fn path(&self) -> Option<&Path> {
+        match &self.bytes {
+            Origin::File { path, .. } => Some(path),
+            Origin::Remote { .. } => None,
+        }
+    }
+
     pub(super) fn reads_in_flight(&self) -> usize {
         match &self.bytes {
-            Origin::File(_) => 0,
+            Origin::File { .. } => 0,
             Origin::Remote { store, .. } => store.reads_in_flight(),
         }
     }
 
     /// Returns what changes when the file is rewritten, a hash of its time and inode; `None` for a remote object.
     pub(super) fn stamp(&self) -> Option<u64> {
-        let Origin::File(file) = &self.bytes else { return None };
+        let Origin::File { file, .. } = &self.bytes else { return None };
         let file = file.metadata().ok()?;
         let parts = [file.mtime(), file.mtime_nsec()].map(i64::to_le_bytes).concat();
         Some(xxhash_rust::xxh3::xxh3_64_with_seed(&parts, file.ino()))
@@ -91,7 +102,7 @@ impl ByteSource {
     /// Errors: `Unreadable`, also where the file became shorter.
     pub(super) fn read(&self, offset: u64, length: u64) -> Result<Vec<u8>> {
         match &self.bytes {
-            Origin::File(file) => {
+            Origin::File { file, .. } => {
                 let mut buffer = vec![0; saturating_usize(length)];
                 file.read_exact_at(&mut buffer, offset).map_err(|error| {
                     Error::new(ErrorKind::Unreadable, format!("could not read {}", self.place))

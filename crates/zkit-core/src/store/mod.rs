@@ -36,7 +36,7 @@ pub use memory::MemoryStore;
 pub use network::{Network, NetworkLimits};
 pub use parts::UPLOAD_MARKS;
 pub use reach::{Reach, reach};
-pub use references::{Locate, Located, ReferenceStore};
+pub use references::{Document, Locate, Located, ReferenceStore};
 pub use remote::{FetchResult, RemoteStore};
 pub use seen::{Reads, Seen};
 pub use upload::{Conditional, RemoteWriter, UploadRoom, Version};

@@ -10,7 +10,9 @@ use std::ops::ControlFlow;
 use rayon::prelude::*;
 
 use super::any::{Child, ChildKind, ObjectInfo, ObjectKind, ObjectStat, StoreOptions, too_large};
+use super::local::LocalStore;
 use super::remote::{FetchResult, Piece};
+use super::seen::SeenLog;
 use super::targets::{Place, Targets};
 use crate::error::{Error, ErrorKind, Result};
 use crate::location::{StoreUrl, redact};
@@ -49,6 +51,16 @@ pub struct ReferenceStore {
     place: String,
     located: Box<dyn Locate>,
     targets: Targets,
+    document: Document,
+}
+
+/// What the references themselves are read from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Document {
+    /// One file of that name, in the folder that relative targets begin in.
+    File(String),
+    /// Several files, which are read as they are needed.
+    Files,
 }
 
 impl ReferenceStore {
@@ -59,10 +71,28 @@ impl ReferenceStore {
     pub fn new(
         place: String,
         folder: StoreUrl,
-        located: Box<dyn Locate>,
+        (located, document): (Box<dyn Locate>, Document),
         options: &StoreOptions,
     ) -> Result<Self> {
-        Ok(Self { place, located, targets: Targets::new(folder, options)? })
+        let store = Self { place, located, targets: Targets::new(folder, options)?, document };
+        if let (Document::File(name), Some(folder)) = (&store.document, store.targets.only_folder()) {
+            // what the references are read from counts as read
+            folder.seen().map(|_| folder.stat(name)).transpose()?;
+        }
+        Ok(store)
+    }
+
+    /// Returns what was read, by its key in the folder of the references, where all of it lies there and is remembered.
+    pub(super) fn seen_log(&self) -> Option<&SeenLog> {
+        self.folder()?.seen()
+    }
+
+    /// Returns the folder of the references, where nothing else is read.
+    pub(super) fn folder(&self) -> Option<&LocalStore> {
+        match self.document {
+            Document::File(_) => self.targets.only_folder(),
+            Document::Files => None,
+        }
     }
 
     /// Returns whether the first `end` bytes of a target may be read, and on this machine also whether they are there.
@@ -390,7 +420,7 @@ mod tests {
         let store = ReferenceStore::new(
             "refs.json".to_owned(),
             StoreUrl::Local(folder.path().to_owned()),
-            Box::new(Fixed(located)),
+            (Box::new(Fixed(located)), Document::Files),
             &StoreOptions::default(),
         );
         (folder, Store::References(Box::new(store.unwrap())))

@@ -83,6 +83,19 @@ impl Targets {
         self.allowed.iter().any(|allowed| matches!(allowed, Allowed::Remote(_)))
     }
 
+    /// Returns the folder that the references lie in, if all that was read lies there and not behind a network.
+    pub(super) fn only_folder(&self) -> Option<&LocalStore> {
+        let (first, others) = self.allowed.split_first()?;
+        let unread = |allowed: &Allowed| match allowed {
+            Allowed::Local { store, .. } => store.seen().is_some_and(|seen| seen.all().is_empty()),
+            Allowed::Remote(_) => false,
+        };
+        match first {
+            Allowed::Local { store, .. } if others.iter().all(unread) => Some(store),
+            _ => None,
+        }
+    }
+
     /// Returns how many reads may wait for a network at once; 0 where none does.
     pub(super) fn reads_in_flight(&self) -> usize {
         if self.may_be_remote() { self.options.network.connections() } else { 0 }
@@ -191,7 +204,7 @@ impl Allowed {
                 })?;
                 let path = without_dots(&absolute);
                 let folder = if path.is_file() { path.parent().unwrap_or(&path) } else { &path }.to_owned();
-                let store = LocalStore::open(&folder, options.follow_links)?;
+                let store = LocalStore::open(&folder, options.follow_links)?.remembering(options.reads);
                 Ok(Self::Local { path, folder, store })
             }
             StoreUrl::Remote { .. } => Remote::of(prefix)

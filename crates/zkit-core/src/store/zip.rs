@@ -13,7 +13,9 @@ use rayon::prelude::*;
 
 use super::any::{Child, ChildKind, ObjectInfo, ObjectKind, ObjectStat, StoreOptions, too_large};
 use super::byte_source::ByteSource;
+use super::local::LocalStore;
 use super::remote::FetchResult;
+use super::seen::Seen;
 use crate::error::{Error, ErrorKind, Result};
 use crate::location::StoreUrl;
 use crate::units::saturating_usize;
@@ -130,6 +132,18 @@ impl ZipStore {
     }
 
     /// Returns whether it lies behind a network.
+    /// Returns the name of the file in its folder, and what of it was there as it was opened; `None` for a remote object.
+    pub(super) fn seen(&self) -> Option<Vec<(String, Seen)>> {
+        let name = self.source.path()?.file_name()?.to_str()?.to_owned();
+        Some(vec![(name, Seen::Object(ObjectStat { size: self.source.size(), stamp: self.stamp }))])
+    }
+
+    /// Returns the folder that the file lies in; `None` for a remote object.
+    pub(super) fn folder(&self) -> Option<LocalStore> {
+        let path = std::path::absolute(self.source.path()?).ok()?;
+        LocalStore::open(path.parent()?, true).ok()
+    }
+
     pub(super) fn is_remote(&self) -> bool {
         self.source.is_remote()
     }

@@ -20,7 +20,7 @@ use crate::hierarchy::node::{ArrayNode, Consolidated, Container, Hierarchy, Stor
 use crate::hierarchy::open::MAX_DOCUMENT_BYTES;
 use crate::location::StoreUrl;
 use crate::metadata::Json;
-use crate::store::{Locate, Located, ReferenceStore, Store, StoreOptions, join};
+use crate::store::{Document, Locate, Located, ReferenceStore, Store, StoreOptions, join};
 
 /// Files of references that are larger are refused, and so are those that claim to decode to more than the second number.
 const FILE_BYTES_MOST: (u64, u64) = (64 << 20, 512 << 20);
@@ -102,7 +102,12 @@ impl Hierarchy {
         hierarchy.container = container;
         let arrays = hierarchy.arrays.iter().map(|array| (array.prefix().to_owned(), array.clone()));
         let located = ParquetIndex { arrays: arrays.collect(), references, read: Mutex::default() };
-        let store = ReferenceStore::new(url.to_string(), url.parent(), Box::new(located), options)?;
+        let store = ReferenceStore::new(
+            url.to_string(),
+            url.parent(),
+            (Box::new(located), Document::Files),
+            options,
+        )?;
         hierarchy.store = Some(Store::References(Box::new(store)));
         Ok(hierarchy)
     }
