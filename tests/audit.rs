@@ -278,7 +278,7 @@ fn zip_files_references_and_repositories_are_audited_for_what_they_are() {
         .collect();
     assert!(told.contains(&("dead-reference", "/level")), "{parquet:?}");
     assert!(told.contains(&("missing-slab", "/level")), "{parquet:?}");
-    for name in ["gauges.icechunk", "raw.n5"] {
+    for name in ["gauges.icechunk", "gauges_v2.icechunk", "raw.n5"] {
         assert_eq!(findings(&fixture(name), &["--depth", "full"]).0, 0, "{name}");
     }
     let folder = tempfile::tempdir().expect("a temporary folder");

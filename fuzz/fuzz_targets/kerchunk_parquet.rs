@@ -16,7 +16,7 @@ thread_local! {
 }
 
 fuzz_target!(
-    // the parser's panics are caught where it is called
+    // zkit catches panics of the parser; the usual hook would end the run at them
     init: std::panic::set_hook(Box::new(|_| ())),
     |data: &[u8]| {
     FOLDER.with(|folder| {

@@ -219,7 +219,12 @@ fn look_at_parquet_references(
     let (mut references, lacking) = parquet.read_all(&all)?;
     let surveys = survey_references(&all, &references);
     for (array, survey) in observed.arrays.iter_mut().zip(surveys) {
-        array.survey = (!lacking.contains(array.path())).then_some(survey);
+        array.survey = (!lacking.contains_key(array.path())).then_some(survey);
+    }
+    // files that begin and end as they should, and are none
+    if let Some(repository) = &mut observed.repository {
+        let told: BTreeSet<String> = repository.damaged.iter().map(|(key, _)| key.clone()).collect();
+        repository.damaged.extend(lacking.into_values().flatten().filter(|(key, _)| !told.contains(key)));
     }
     if run.follow_references {
         let folder = url.local_path().map(|path| path.parent().unwrap_or(Path::new(".")));

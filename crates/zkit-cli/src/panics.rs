@@ -5,6 +5,7 @@ use std::io::Write;
 use std::panic::{self, PanicHookInfo};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use zkit_core::hierarchy::panics_are_contained;
 use zkit_report::sanitize;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -14,6 +15,9 @@ const ISSUES: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/issues");
 pub(crate) fn install_hook() {
     static REPORTED: AtomicBool = AtomicBool::new(false);
     panic::set_hook(Box::new(|info| {
+        if panics_are_contained() {
+            return;
+        }
         // Many threads may fail of one cause; the first says it.
         if !REPORTED.swap(true, Ordering::Relaxed) {
             let _ = std::io::stderr().write_all(report(info).as_bytes());

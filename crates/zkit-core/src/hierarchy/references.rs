@@ -22,7 +22,7 @@ use crate::location::StoreUrl;
 use crate::metadata::{Json, Object};
 use crate::store::{Document, Locate, Located, Reach, ReferenceStore, Store, StoreOptions, reach};
 
-pub use parquet::{ParquetReferences, Record};
+pub use parquet::{Lacking, ParquetReferences, Record, panics_are_contained};
 
 /// Names of metadata documents, whose content stands in the references.
 const DOCUMENTS: [&str; 5] = ["zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata"];

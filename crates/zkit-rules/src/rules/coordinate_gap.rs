@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 
 use serde_json::{Value, json};
 use zkit_core::error::ErrorKind;
+use zkit_core::metadata::Json;
 use zkit_core::select::{Axis, Coordinate, Gap, Index, Method, Order, Request, Values, is_coordinate};
 use zkit_report::{Confidence, Severity};
 
@@ -52,8 +53,7 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
         let dimension = store.array(&read.coordinate.path).is_some_and(|array| is_coordinate(array.node));
         let axis =
             matches!(read.coordinate.axis, Axis::Time | Axis::Latitude | Axis::Longitude | Axis::Horizontal);
-        // lead times of forecasts
-        let directed = axis || matches!(read.coordinate.values, Values::Durations(_));
+        let directed = axis || counts_durations(read, store);
         let rolled = matches!(read.analysis.order, Order::Seam { .. });
         if dimension && directed && !rolled {
             check_gaps(read, finder);
@@ -68,6 +68,16 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
         }
     }
     check_ends(store, finder);
+}
+
+/// Returns whether a coordinate holds durations, such as the lead times of forecasts: by its type, or the unit that xarray
+/// makes one of.
+fn counts_durations(read: &CoordinateObservation, store: &StoreObservation<'_>) -> bool {
+    const UNITS: [&str; 8] = ["days", "hours", "minutes", "seconds", "day", "hour", "minute", "second"];
+    let units =
+        store.array(&read.coordinate.path).and_then(|array| array.node.metadata.attributes.get("units"));
+    matches!(read.coordinate.values, Values::Durations(_))
+        || units.and_then(Json::as_str).is_some_and(|units| UNITS.contains(&units))
 }
 
 /// Looks for the declared ids of all stores together.
@@ -242,6 +252,18 @@ mod tests {
             found[0].message,
             "4 steps of 6 h are missing: 4 between 2013-01-21T18:00 (position 83) and 2013-01-23"
         );
+    }
+
+    #[test]
+    fn a_missing_lead_time_is_named_and_longer_steps_later_on_are_not() {
+        let steps = |taken: &dyn Fn(i64) -> bool| {
+            (0..=120).step_by(3).filter(|&hour| taken(hour)).collect::<Vec<_>>()
+        };
+        let hours = r#"{"units": "hours"}"#;
+        let found = findings(&steps(&|hour| hour != 36), hours, "step");
+        assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
+        assert_eq!(findings(&steps(&|hour| hour <= 60 || hour % 6 == 0), hours, "step"), []);
+        assert_eq!(findings(&steps(&|hour| hour != 36), "{}", "step"), []);
     }
 
     #[test]

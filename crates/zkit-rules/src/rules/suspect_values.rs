@@ -29,6 +29,8 @@ const BREAK: (f64, f64) = (5.0, 10.0);
 const ROWS_MANY: usize = 12;
 /// How much of the step of the mean the ends of a range make that moves as one.
 const AS_ONE: std::ops::Range<f64> = 0.8..1.25;
+/// Of how much of the range of each row that step is, at least.
+const AS_ONE_LEAST: f64 = 0.5;
 
 pub(crate) const RULE: Rule = Rule {
     id: "suspect-values",
@@ -333,7 +335,8 @@ fn break_of(rows: &[Row]) -> Option<(usize, f64, f64)> {
     let moves = |of: fn(&Row) -> f64| (of(&rows[at + 1]) - of(&rows[at])) / step;
     let (least_moves, largest_moves) = (moves(|row| row.min), moves(|row| row.max));
     // what moves as one was moved: weather changes one end of the range more than the other
-    let as_one = [least_moves, largest_moves].iter().all(|moved| AS_ONE.contains(moved));
+    let as_one = [least_moves, largest_moves].iter().all(|moved| AS_ONE.contains(moved))
+        && rows.iter().all(|row| step.abs() > AS_ONE_LEAST * (row.max - row.min));
     let factor = if rows.len() >= ROWS_MANY || as_one { 1.0 } else { 3.0 };
     let least = factor * (BREAK.0 * next).max(BREAK.1 * typical);
     let stands_out = step.abs() > least && next > 0.0;

@@ -16,6 +16,8 @@ use crate::store::{ObjectKind, Store};
 const MAGIC: [u8; 12] = [b'I', b'C', b'E', 0xf0, 0x9f, 0xa7, 0x8a, b'C', b'H', b'U', b'N', b'K'];
 /// Magic, the writer's name in 24 bytes, and one byte each for version, type and compression.
 const HEADER_BYTES: usize = 39;
+/// The object in which version 2 keeps branches, tags and snapshots.
+const REPO: &str = "repo";
 /// Bytes read of a chunk that has another length than its manifest says.
 const HEAD_BYTES: u64 = 1 << 10;
 /// Larger objects are not looked into.
@@ -104,7 +106,7 @@ impl Repository {
     pub fn read(store: &Store) -> Result<Self> {
         let (mut keys, mut chunks) = (Vec::new(), BTreeMap::new());
         let mut repository = Self::default();
-        let (mut listed, mut refs) = (BTreeSet::new(), Vec::new());
+        let (mut listed, mut refs, mut has_repo) = (BTreeSet::new(), Vec::new(), false);
         store.list("", &mut |object| match object.key.split_once('/') {
             Some(("chunks", id)) => {
                 chunks.insert(id.to_owned(), object.size);
@@ -120,6 +122,7 @@ impl Repository {
                 }
             }
             Some(("refs", name)) if name.ends_with(".json") => refs.push(object.key.to_owned()),
+            None if object.key == REPO => has_repo = true,
             _ => {}
         })?;
         keys.sort();
@@ -128,7 +131,10 @@ impl Repository {
                 Some(format!("{} metadata objects, {OBJECTS_MOST} were looked into", keys.len()));
             keys.truncate(OBJECTS_MOST);
         }
-        let held = held_snapshots(store, &refs);
+        let mut held = held_snapshots(store, &refs);
+        if has_repo {
+            held.extend(repository.snapshots_of_repo(store));
+        }
         let snapshots = repository.look_into(store, (&keys, &held), &chunks);
         repository.absent_manifests = snapshots
             .manifests
@@ -137,6 +143,30 @@ impl Repository {
             .filter(|(key, _)| !listed.contains(key))
             .collect();
         Ok(repository)
+    }
+
+    /// Returns the ids of the snapshots that version 2 keeps. Source: `repo.fbs`: snapshots are the fifth field, their ids the
+    /// first of each; those that expired are taken out.
+    fn snapshots_of_repo(&mut self, store: &Store) -> BTreeSet<String> {
+        let mut text = Vec::new();
+        match store.get(REPO, OBJECT_BYTES_MOST, &mut text) {
+            Ok(true) => {}
+            Ok(false) => return BTreeSet::new(),
+            Err(error) => {
+                self.unread.get_or_insert_with(|| error.one_line());
+                return BTreeSet::new();
+            }
+        }
+        self.objects += 1;
+        let ids = |buffer: &[u8]| -> Option<BTreeSet<String>> {
+            let snapshots = Table::root(buffer)?.tables(4)?;
+            snapshots.map(|snapshot| Some(base32(&snapshot.bytes::<12>(0)?))).collect()
+        };
+        let outside = || "its flatbuffer leads outside of itself".to_owned();
+        decode(&text).and_then(|buffer| ids(&buffer).ok_or_else(outside)).unwrap_or_else(|why| {
+            self.damaged.push((REPO.to_owned(), why));
+            BTreeSet::new()
+        })
     }
 
     fn look_into(
@@ -243,8 +273,7 @@ impl Repository {
     }
 }
 
-/// Returns the ids of the snapshots that branches and tags lead to. Source: version 1, `refs/NAME/ref.json`. Version 2 keeps
-/// them in one object, of which nothing is read: there all manifests are taken for collected.
+/// Returns the ids of the snapshots that branches and tags lead to. Source: version 1, `refs/NAME/ref.json`.
 fn held_snapshots(store: &Store, refs: &[String]) -> BTreeSet<String> {
     let fetched = store.get_many(refs, REF_BYTES_MOST);
     let documents = fetched.into_iter().filter_map(|fetched| Json::parse(&fetched.ok()??).ok());
@@ -418,7 +447,11 @@ mod tests {
     use crate::store::StoreOptions;
 
     fn copy_of_fixture() -> tempfile::TempDir {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/gauges.icechunk");
+        copy_of("gauges.icechunk")
+    }
+
+    fn copy_of(fixture: &str) -> tempfile::TempDir {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(fixture);
         let folder = tempfile::tempdir().unwrap();
         for entry in walkdir::WalkDir::new(&source) {
             let entry = entry.unwrap();
@@ -444,6 +477,21 @@ mod tests {
         assert!(found.damaged.is_empty() && found.missing.is_empty(), "{found:?}");
         assert!(found.absent_manifests.is_empty() && found.faulty.is_empty(), "{found:?}");
         assert!(found.objects > 0 && found.native_chunks > 0, "{found:?}");
+    }
+
+    #[test]
+    fn manifests_that_snapshots_of_version_2_need_are_missed() {
+        let folder = copy_of("gauges_v2.icechunk");
+        let sound = read(folder.path());
+        assert!(sound.damaged.is_empty() && sound.missing.is_empty(), "{sound:?}");
+        assert!(sound.absent_manifests.is_empty() && sound.native_chunks > 0, "{sound:?}");
+        std::fs::remove_dir_all(folder.path().join("manifests")).unwrap();
+        let found = read(folder.path());
+        assert!(!found.absent_manifests.is_empty(), "{found:?}");
+        assert!(found.absent_manifests.keys().all(|key| key.starts_with("manifests/")), "{found:?}");
+        let repo = std::fs::read(folder.path().join("repo")).unwrap();
+        std::fs::write(folder.path().join("repo"), &repo[..repo.len() - 9]).unwrap();
+        assert_eq!(read(folder.path()).damaged[0].0, "repo");
     }
 
     #[test]

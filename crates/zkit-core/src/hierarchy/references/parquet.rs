@@ -4,7 +4,8 @@
 //! Source: fsspec, `LazyReferenceMapper`: `.zmetadata` with `metadata` and `record_size`; `ARRAY/refs.N.parq` with the
 //! columns `path`, `offset`, `size` and `raw`, a row for each chunk in C order.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::cell::Cell;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,6 +30,9 @@ const ROWS_MOST: u64 = 10_000_000;
 /// Rows and files that are kept after they were read.
 const ROWS_KEPT: usize = 1_000_000;
 const FILES_KEPT: usize = 4_096;
+/// Arrays whose references are not all known, by path; of damaged files the key and why, `None` where one is gone.
+pub type Lacking = BTreeMap<String, Option<(String, String)>>;
+
 /// References that [`ParquetReferences::read_all`] collects, at most.
 const REFERENCES_MOST: usize = 20_000_000;
 
@@ -231,7 +235,7 @@ impl ParquetReferences {
         }
         let rows = self.record_size.min(ROWS_MOST);
         // the reader is not made for files that nobody vouches for
-        let read = catch_unwind(AssertUnwindSafe(|| rows_of(bytes.into(), rows)));
+        let read = contained(|| rows_of(bytes.into(), rows));
         let read = read.unwrap_or_else(|_| Err("the reader of parquet gave up on it".to_owned()));
         read.map(Some).map_err(|why| {
             let message = format!("could not read `{key}` of {}: {why}", self.store.place());
@@ -239,24 +243,31 @@ impl ParquetReferences {
         })
     }
 
-    /// Reads the files of these arrays, and collects all that they say; files that are damaged or gone are left out.
+    /// Reads the files of these arrays, and collects all that they say; of arrays whose files are damaged or gone, nothing
+    /// is said: those are returned by path, with the key of a damaged file and what is wrong with it.
     ///
     /// One read a file. Memory: all references. Errors: `Unreadable`; `OverBudget` for more than twenty million.
-    pub fn read_all(&self, arrays: &[&ArrayNode]) -> Result<(References, BTreeSet<String>)> {
+    pub fn read_all(&self, arrays: &[&ArrayNode]) -> Result<(References, Lacking)> {
         let mut collected = Builder::default();
-        let mut lacking = BTreeSet::new();
+        let mut lacking = Lacking::new();
         let mut key = String::new();
         for array in arrays {
             let total = array.metadata.grid.total().unwrap_or(u64::MAX);
             for file in 0..total.div_ceil(self.record_size) {
                 let first = file * self.record_size;
-                let rows = match self.read_record(&self.record_of(array, first).key) {
-                    Ok(Some(rows)) => rows,
+                let record = self.record_of(array, first).key;
+                // nothing is said of the chunks of such a file, nor of others of an array that claims more files than
+                // anybody has
+                let read = match self.read_record(&record) {
+                    Ok(Some(rows)) => Ok(rows),
                     Err(error) if error.kind() == ErrorKind::Unreadable => return Err(error),
-                    // what is wrong with the file is told at the file; nothing is said of its chunks, nor of others of
-                    // an array that claims more files than anybody has
-                    Ok(None) | Err(_) => {
-                        lacking.insert(array.path.clone());
+                    Ok(None) => Err(None),
+                    Err(error) => Err(Some((record, error.one_line()))),
+                };
+                let rows = match read {
+                    Ok(rows) => rows,
+                    Err(damage) => {
+                        lacking.insert(array.path.clone(), damage);
                         break;
                     }
                 };
@@ -274,6 +285,24 @@ impl ParquetReferences {
         }
         Ok((collected.finish(), lacking))
     }
+}
+
+thread_local! {
+    static CONTAINED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Returns whether a panic of this thread is one of the reader of parquet, which becomes an error of its file: whoever
+/// reports panics has nothing to say of it.
+pub fn panics_are_contained() -> bool {
+    CONTAINED.get()
+}
+
+/// Runs the reader of parquet; an error where it panics.
+fn contained<T>(read: impl FnOnce() -> T) -> std::thread::Result<T> {
+    CONTAINED.set(true);
+    let read = catch_unwind(AssertUnwindSafe(read));
+    CONTAINED.set(false);
+    read
 }
 
 /// Returns what the rows of a file lead to.
@@ -388,6 +417,22 @@ mod tests {
         assert_eq!(all.locate("level/3"), None);
         let expected = Located::Elsewhere { url: "air.nc".to_owned(), range: Some((15419, 57288)) };
         assert_eq!(all.locate("air/0.0.0"), Some(expected));
+    }
+
+    #[test]
+    fn a_file_at_which_the_reader_panics_is_corrupt() {
+        // found by fuzzing: more levels are asked for than the page has bytes
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join(".zmetadata"), r#"{"record_size":4,"metadata":{}}"#).unwrap();
+        std::fs::write(folder.path().join("refs.0.parq"), include_bytes!("level_counts.parq")).unwrap();
+        let (_, references) = fixture(folder.path());
+        let bytes = Bytes::from_static(include_bytes!("level_counts.parq"));
+        let read = contained(|| {
+            assert!(panics_are_contained());
+            rows_of(bytes, 4)
+        });
+        assert!(read.is_err() && !panics_are_contained());
+        assert_eq!(references.read_record("refs.0.parq").unwrap_err().kind(), ErrorKind::Corrupt);
     }
 
     #[test]
