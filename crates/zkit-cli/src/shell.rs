@@ -265,7 +265,7 @@ mod tests {
     use std::fs;
 
     /// Returns a shell whose answer goes to `path`.
-    fn shell(path: &std::path::Path, options: &[&str]) -> Shell {
+    fn shell(path: &Path, options: &[&str]) -> Shell {
         let command = GlobalArgs::augment_args(clap::Command::new("test"));
         let line = ["test", "--output"].iter().map(|word| (*word).into()).chain([path.into()]);
         let line = line.chain(options.iter().map(std::ffi::OsString::from));
