@@ -127,7 +127,9 @@ fn run_in_shell(global: &GlobalArgs, run: impl FnOnce(&Shell) -> anyhow::Result<
         Ok(shell) => shell,
         Err(error) => return errors::print(&Console::without_bar(), &error.into(), color),
     };
-    match shell.install().map_err(Into::into).and_then(|()| run(&shell)) {
+    let ended = shell.install().map_err(Into::into).and_then(|()| run(&shell));
+    shell.say_what_was_kept();
+    match ended {
         Ok(exit) => exit,
         Err(error) => shell.print_error(&error),
     }

@@ -159,6 +159,13 @@ impl Shell {
         Ok(self.chunk_cache.get_or_init(|| cache).clone())
     }
 
+    /// Says on stderr what of remote stores came from the chunk cache, with `--verbose`.
+    pub(crate) fn say_what_was_kept(&self) {
+        if let Some(Some(cache)) = self.chunk_cache.get() {
+            tracing::info!("the chunk cache held {} of what was read", format::bytes(cache.served_bytes()));
+        }
+    }
+
     /// Says on stderr what the user could do, in the imperative; not with `--quiet`.
     pub fn hint(&self, text: &str) {
         if self.verbosity > Verbosity::Quiet {

@@ -8,7 +8,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -38,6 +38,8 @@ pub(super) struct Folder {
     most_bytes: u64,
     /// A count that was made before the machine started may have missed what was lost with its power.
     boot: String,
+    /// Whether that was looked at: machines that share a folder were not started together.
+    is_counted: AtomicBool,
     /// The kernel's lock is between processes, this one between threads.
     counting: Mutex<()>,
 }
@@ -85,7 +87,13 @@ impl Folder {
         }
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         let boot = boot.trim().to_owned();
-        Ok(Self { root: root.to_owned(), most_bytes, boot, counting: Mutex::new(()) })
+        Ok(Self {
+            root: root.to_owned(),
+            most_bytes,
+            boot,
+            is_counted: AtomicBool::new(false),
+            counting: Mutex::new(()),
+        })
     }
 
     /// Returns where the folder is.
@@ -191,7 +199,8 @@ impl Folder {
         let mut text = [0; 128];
         let length = file.read_at(&mut text, 0)?;
         let text = std::str::from_utf8(&text[..length]).unwrap_or_default();
-        let bytes = text.trim_end().split_once(' ').filter(|(_, boot)| *boot == self.boot);
+        let is_counted = self.is_counted.swap(true, Ordering::Relaxed);
+        let bytes = text.trim_end().split_once(' ').filter(|(_, boot)| is_counted || *boot == self.boot);
         let bytes = bytes.and_then(|(bytes, _)| bytes.parse().ok());
         let mut count = Count { file, bytes: bytes.unwrap_or_default(), folder: self, _alone: alone };
         if bytes.is_none() {

@@ -203,11 +203,10 @@ fn what_killed_runs_left_goes_and_what_others_write_stays() {
 fn a_count_that_is_damaged_or_from_before_the_machine_started_is_made_anew() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("chunks");
-    let reads = reads(&open(&root, 1 << 20));
-    keep(&reads, "c/0", "\"1\"", b"x");
+    keep(&reads(&open(&root, 1 << 20)), "c/0", "\"1\"", b"x");
     for text in ["", "many", "00000000000000000000 of-another-start\n"] {
         fs::write(root.join("count"), text).unwrap();
-        keep(&reads, "c/1", "\"1\"", b"x");
+        keep(&reads(&open(&root, 1 << 20)), "c/1", "\"1\"", b"x");
         assert_eq!(counted(&root), 2 * BLOCK, "{text}");
     }
 }
