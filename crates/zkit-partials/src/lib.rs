@@ -95,11 +95,11 @@ struct Access<'a> {
 }
 
 impl<'a> Access<'a> {
-    fn new(args: &StoreArgs, shell: &'a Shell) -> Self {
+    fn new(args: &StoreArgs, shell: &'a Shell) -> Result<Self, Error> {
         shell.watch_stalls(args.stall_timeout);
-        let options = args.store_options(shell);
+        let options = args.store_options(shell)?;
         let room = UploadRoom::new(0, options.timeout);
-        Self { options, room, shell }
+        Ok(Self { options, room, shell })
     }
 
     fn destination<'b>(&'b self, url: &'b StoreUrl) -> Destination<'b> {
@@ -122,20 +122,15 @@ impl<'a> Access<'a> {
 }
 
 fn list(args: &PlaceArgs, shell: &Shell) -> anyhow::Result<Exit> {
-    let found = Access::new(&args.access, shell).find(&args.places)?;
+    let found = Access::new(&args.access, shell)?.find(&args.places)?;
     let partials = found.iter().map(|one| PartialOutput::of(one, None)).collect();
     let output = Output::new(partials, None);
     shell.emit(&output.document(now()), &output)?;
     Ok(Exit::Done)
 }
 
-fn clean(
-    args: &PlaceArgs,
-    older_than: Option<Duration>,
-    mode: Mode,
-    shell: &Shell,
-) -> anyhow::Result<Exit> {
-    let access = Access::new(&args.access, shell);
+fn clean(args: &PlaceArgs, older_than: Option<Duration>, mode: Mode, shell: &Shell) -> anyhow::Result<Exit> {
+    let access = Access::new(&args.access, shell)?;
     let mut partials = Vec::new();
     for one in access.find(&args.places)? {
         shell.cancel().check()?;
