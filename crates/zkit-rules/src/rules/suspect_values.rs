@@ -384,10 +384,8 @@ mod tests {
 
     #[test]
     fn unpacked_integers_that_are_unpacked_again_are_told_without_a_unit() {
-        let unpacked = |scale: f64, offset: f64| {
-            let row = |row: usize| {
-                (0..20).map(|at| ((row * 977 + at * 131) as f64 * scale + offset) as f32).collect()
-            };
+        let unpacked = |scale: f32, offset: f32| {
+            let row = |row: u16| (0..20).map(|at| f32::from(row * 977 + at * 131) * scale + offset).collect();
             (0..4).map(row).collect::<Vec<Vec<f32>>>()
         };
         let packed = r#"{"scale_factor": 0.0137, "add_offset": 254.5}"#;
