@@ -82,10 +82,10 @@ fn key_below<'o>(path: &ObjectPath, object: &'o ObjectMeta) -> &'o str {
 /// behind what is the same in all of them. Nothing where keys have another form, or do not come in order.
 fn bounds(page: &[String]) -> Vec<String> {
     let stem = |key: &str| key.find(|c: char| c.is_ascii_digit()).map(|at| key[..at].to_owned());
-    let (Some(first), Some(last)) = (page.first(), page.last()) else { return Vec::new() };
+    let Some(last) = page.last() else { return Vec::new() };
     let chunk = page.iter().find_map(|key| stem(key));
     let Some(chunk) = chunk.filter(|chunk| stem(last).as_ref() == Some(chunk)) else { return Vec::new() };
-    if !page.is_sorted() || first > last {
+    if !page.is_sorted() {
         return Vec::new();
     }
     ('1'..='9').map(|digit| format!("{chunk}{digit}")).filter(|bound| bound > last).collect()

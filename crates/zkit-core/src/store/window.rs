@@ -204,10 +204,10 @@ impl Pace {
             (self.reference, self.flat) = (rate, 0);
             return self.grow();
         }
-        self.growth = Growth::Careful;
+        // what did not pay is taken back
+        (self.growth, self.width) = (Growth::Careful, self.before.min(self.width));
         if rate < self.reference * LOSS {
             (self.reference, self.flat) = (rate, 0);
-            self.width = self.before.min(self.width);
             return;
         }
         self.flat += 1;
@@ -256,7 +256,7 @@ mod tests {
     fn stops_growing_where_more_connections_bring_no_more() {
         let mut pace = Pace::new(1024);
         settle(&mut pace, 48, 40);
-        assert!((48..=128).contains(&pace.width), "{}", pace.width);
+        assert!((48..=80).contains(&pace.width), "{}", pace.width);
     }
 
     #[test]
