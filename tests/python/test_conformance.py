@@ -256,7 +256,8 @@ def begun(zkit, bucket, proxy, *arguments):
 
 def test_a_second_run_to_the_same_place_is_refused(zkit, proxied, key, cube, tmp_path):
     bucket, proxy = proxied
-    proxy.reset({"method": "PUT", "path": "t2m/3.0.0", "delay": 9})
+    # longer than the lock is watched before its owner is known to live
+    proxy.reset({"method": "PUT", "path": "t2m/3.0.0", "delay": 10})
     job = ("recompress", cube.path, bucket.url(key), *SMALL)
     first = begun(zkit, bucket, proxy, *job)
     proxy.wait_for("t2m/3.0.0", seconds=30)

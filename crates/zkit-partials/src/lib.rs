@@ -129,12 +129,7 @@ fn list(args: &PlaceArgs, shell: &Shell) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn clean(
-    args: &PlaceArgs,
-    older_than: Option<Duration>,
-    mode: Mode,
-    shell: &Shell,
-) -> anyhow::Result<Exit> {
+fn clean(args: &PlaceArgs, older_than: Option<Duration>, mode: Mode, shell: &Shell) -> anyhow::Result<Exit> {
     let access = Access::new(&args.access, shell);
     let mut partials = Vec::new();
     for one in access.find(&args.places)? {

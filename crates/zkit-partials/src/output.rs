@@ -92,7 +92,8 @@ impl PartialOutput {
 
 impl Output {
     pub(crate) fn new(partials: Vec<PartialOutput>, dry_run: Option<bool>) -> Self {
-        let counts = |one: &&PartialOutput| matches!(one.outcome, None | Some("removed" | "would-be-removed"));
+        let counts =
+            |one: &&PartialOutput| matches!(one.outcome, None | Some("removed" | "would-be-removed"));
         let bytes = partials.iter().filter(counts).fold(0, |sum: u64, one| sum.saturating_add(one.bytes));
         Self { schema_version: 1, dry_run, partials, bytes }
     }
@@ -170,7 +171,8 @@ mod tests {
 
     #[test]
     fn bytes_are_those_that_go() {
-        let outcomes = [Outcome::Removed, Outcome::InUse, Outcome::TooYoung, Outcome::Refused("x".to_owned())];
+        let outcomes =
+            [Outcome::Removed, Outcome::InUse, Outcome::TooYoung, Outcome::Refused("x".to_owned())];
         let partials = outcomes.into_iter().map(|outcome| partial(10, Some(outcome))).collect();
         assert_eq!(Output::new(partials, Some(false)).bytes, 10);
         assert_eq!(Output::new(vec![partial(10, None), partial(5, None)], None).bytes, 15);

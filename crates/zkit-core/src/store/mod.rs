@@ -12,6 +12,7 @@ mod memory;
 mod parts;
 mod reach;
 mod references;
+mod refusals;
 mod remote;
 mod seen;
 mod targets;

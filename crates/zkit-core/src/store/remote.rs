@@ -25,6 +25,7 @@ use tokio::runtime::Runtime;
 use super::any::{Child, ChildKind, ObjectInfo, ObjectKind, ObjectStat, StoreOptions, too_large};
 use super::http::CountingConnector;
 use super::parts::PartsServer;
+use super::refusals::{self, is_absent};
 use super::seen::{Reads, Seen, SeenLog, names_stamp};
 use crate::cancel::Cancel;
 use crate::error::{Error, ErrorKind, Result};
@@ -346,7 +347,7 @@ impl Inner {
         let path = self.path(key)?;
         let result = match self.store.get(&path).await {
             Ok(result) => result,
-            Err(object_store::Error::NotFound { .. }) => return Ok(self.saw_nothing(key)),
+            Err(error) if is_absent(&error) => return Ok(self.saw_nothing(key)),
             Err(error) => return Err(self.error("read", key, &error)),
         };
         self.saw(key, &result.meta);
@@ -377,7 +378,7 @@ impl Inner {
                 self.saw(key, &meta);
                 Ok(Some(meta.size))
             }
-            Err(object_store::Error::NotFound { .. }) => Ok(self.saw_nothing(key)),
+            Err(error) if is_absent(&error) => Ok(self.saw_nothing(key)),
             Err(error) => Err(self.error("read", key, &error)),
         }
     }
@@ -404,7 +405,7 @@ impl Inner {
         }
         match self.store.head(&self.path(key)?).await {
             Ok(meta) => Ok(Seen::Object(stat_of(&meta))),
-            Err(object_store::Error::NotFound { .. }) => Ok(Seen::Absent),
+            Err(error) if is_absent(&error) => Ok(Seen::Absent),
             Err(error) => Err(self.error("look at", key, &error)),
         }
     }
@@ -420,7 +421,7 @@ impl Inner {
         let options = GetOptions { range: Some(range), ..GetOptions::default() };
         let result = match self.store.get_opts(&path, options).await {
             Ok(result) => result,
-            Err(object_store::Error::NotFound { .. }) => return Ok(self.saw_nothing(key)),
+            Err(error) if is_absent(&error) => return Ok(self.saw_nothing(key)),
             Err(error) => return Err(self.error("read a part of", key, &error)),
         };
         self.saw(key, &result.meta);
@@ -439,11 +440,13 @@ impl Inner {
     pub(super) fn error(&self, doing: &str, key: &str, error: &object_store::Error) -> Error {
         use object_store::Error as Cause;
         let (kind, hint) = match error {
-            Cause::NotFound { .. } => (ErrorKind::Absent, None),
+            error if is_absent(error) => (ErrorKind::Absent, None),
             Cause::NotImplemented { .. } | Cause::NotSupported { .. } => (ErrorKind::Unsupported, None),
             Cause::PermissionDenied { .. } | Cause::Unauthenticated { .. } => (
                 ErrorKind::Unreadable,
-                Some("check the credentials, or pass --anonymous for a public bucket"),
+                Some(
+                    "check the credentials, or pass --anonymous for a public bucket, or --storage-option request_payer=true if its readers pay",
+                ),
             ),
             _ => (ErrorKind::Unreadable, None),
         };
@@ -473,7 +476,7 @@ impl Inner {
     ) -> Error {
         let what = if key.is_empty() { self.place.clone() } else { format!("`{key}` in {}", self.place) };
         let made = Error::new(kind, format!("could not {doing} {what}")).with_source(Redacted::from(error));
-        match hint {
+        match refusals::hint(&error.to_string()).or_else(|| hint.map(str::to_owned)) {
             Some(hint) => made.with_hint(hint),
             None => made,
         }

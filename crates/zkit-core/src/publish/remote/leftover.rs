@@ -8,7 +8,8 @@ use super::super::start::Unfinished;
 use super::commit::clear_journal;
 use super::lock::{LOCK_KEY, Lock, holder, unique_name};
 use super::start::{
-    BESIDE, CLEARING_KEY, DOCUMENT_BYTES_MOST, Found, HEADER_KEY, PUBLISHING_KEY, Place, exists, look, watching,
+    BESIDE, CLEARING_KEY, DOCUMENT_BYTES_MOST, Found, HEADER_KEY, PUBLISHING_KEY, Place, exists, look,
+    watching,
 };
 use crate::error::Result;
 use crate::store::{RemoteStore, UPLOAD_MARKS};
