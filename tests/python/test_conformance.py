@@ -385,7 +385,9 @@ def test_what_a_killed_copy_left_is_listed_and_cleared_and_nothing_else(zkit, pr
     assert bucket.keys(folder) == before and bucket.uploads(key)
     document = partials(zkit, bucket, "clean", where, "--yes")
     assert document["partials"][0]["outcome"] == "removed" and document["bytes"] == found["bytes"]
-    assert set(bucket.keys(folder)) == others and bucket.uploads(key) == []
+    assert set(bucket.keys(folder)) == others
+    # Azure has no request that drops blocks: it does so itself after a week, or when the blob is written
+    assert bucket.uploads(key) == [] or bucket.name == "Azure"
     assert partials(zkit, bucket, "list", where)["partials"] == []
 
 

@@ -12,7 +12,10 @@ STORE = "ostia_sst.zarr"
 @pytest.fixture(scope="module")
 def server():
     with bucket.served() as port:
-        bucket.Bucket(port).upload(FIXTURES / STORE, f"a/{STORE}")
+        objects = bucket.Bucket(port)
+        objects.upload(FIXTURES / STORE, f"a/{STORE}")
+        for key in objects.keys():
+            objects.client.put_object_acl(Bucket=bucket.NAME, Key=key, ACL="public-read")
         yield port
 
 
