@@ -41,7 +41,7 @@ class FaultProxy:
         self.upstream_port = upstream_port
         self.rules, self.requests = [], []
         self._hits, self._lock = {}, threading.Lock()
-        self._arrived, self._arrival = [], threading.Condition()
+        self._arrival = threading.Condition()
         self.seen, self.headers = [], []
         self._in_hand = 0
         proxy = self
@@ -62,14 +62,14 @@ class FaultProxy:
         self._server.server_close()
 
     def reset(self, *rules):
-        self.rules, self.requests, self._hits, self._arrived = list(rules), [], {}, []
+        self.rules, self.requests, self._hits = list(rules), [], {}
         self.seen, self.headers = [], []
 
-    def wait_for(self, pattern, seconds, times=1):
-        """Returns once requests whose path fits `pattern` have arrived so many times, answered or not."""
+    def wait_for(self, pattern, seconds, times=1, method=None):
+        """Returns once requests (of one method) whose path fits `pattern` have arrived so many times, answered or not."""
         with self._arrival:
             in_time = self._arrival.wait_for(
-                lambda: sum(fits(pattern, path) for path in self._arrived) >= times, seconds
+                lambda: sum(m == (method or m) and fits(pattern, path) for m, path in self.seen) >= times, seconds
             )
         assert in_time, f"no request for {pattern} within {seconds} s"
 
@@ -81,7 +81,6 @@ class FaultProxy:
 
     def arrived(self, method, path):
         with self._arrival:
-            self._arrived.append(path)
             self.seen.append((method, path))
             self._in_hand += 1
             self._arrival.notify_all()
