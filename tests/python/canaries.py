@@ -1,6 +1,7 @@
 """Secrets of the kinds that zkit is given. Each is used by tests, and none may be seen in anything that it writes."""
 
 import base64
+import json
 import urllib.parse
 
 AWS_SECRET = "canary/aws+secret/of+the+tests"
@@ -11,6 +12,24 @@ GOOGLE_PRIVATE_KEY = "canary-google-private-key"
 HTTP_PASSWORD = "canary-http-password"
 
 ALL = (AWS_SECRET, AWS_SESSION_TOKEN, AZURE_KEY, AZURE_SAS_SIGNATURE, GOOGLE_PRIVATE_KEY, HTTP_PASSWORD)
+
+# What every run is given, though few need it: accounts that do not exist.
+ENVIRONMENT = {
+    "AWS_ACCESS_KEY_ID": "t",
+    "AWS_SECRET_ACCESS_KEY": AWS_SECRET,
+    "AWS_SESSION_TOKEN": AWS_SESSION_TOKEN,
+    "AZURE_STORAGE_ACCOUNT_NAME": "zkit",
+    "AZURE_STORAGE_ACCOUNT_KEY": AZURE_KEY,
+    "GOOGLE_SERVICE_ACCOUNT_KEY": json.dumps(
+        {
+            "gcs_base_url": "http://127.0.0.1:9",
+            "disable_oauth": True,
+            "client_email": "zkit@example.invalid",
+            "private_key": GOOGLE_PRIVATE_KEY,
+            "private_key_id": "1",
+        }
+    ),
+}
 
 
 def _spellings(secret):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import bucket
 import pytest
 
+import canaries
 import measure
 import servers
 from faultproxy import FaultProxy
@@ -25,6 +26,8 @@ FAULTY = [name for name in READABLE if not MANIFEST[name]["valid"]]
 FOREIGN = [name for name, facts in MANIFEST.items() if facts["kind"] in ("n5", "icechunk")]
 
 SECONDS_LIMIT, MEMORY_LIMIT_MB = 2.0, 300.0
+# larger files hold numbers
+SEARCHED_BYTES = 1 << 20
 
 
 def binary():
@@ -41,7 +44,10 @@ def binary():
 
 @dataclass(frozen=True)
 class Zkit:
-    """Runs the binary in an environment without credentials, and holds every run to the promises that hold always."""
+    """Runs the binary with credentials that open nothing, and holds every run to the promises that hold always.
+
+    A variable that is given as None is left out.
+    """
 
     path: pathlib.Path
 
@@ -51,12 +57,15 @@ class Zkit:
 
         kept = {name: value for name, value in os.environ.items() if not is_foreign(name)}
         offline = {"GCE_METADATA_HOST": "127.0.0.1:9", "AWS_EC2_METADATA_DISABLED": "true"}
-        return {**kept, **offline, "NO_COLOR": "1", "LC_ALL": "C.UTF-8", **extra}
+        found = {**kept, **offline, **canaries.ENVIRONMENT, "NO_COLOR": "1", "LC_ALL": "C.UTF-8", **extra}
+        return {name: value for name, value in found.items() if value is not None}
 
     def __call__(self, *args, timeout=60.0, cwd=None, **env):
         outcome = measure.run([self.path, *args], timeout=timeout, cwd=cwd, env=self.environment(**env))
         assert outcome.code is not None, f"{outcome.args} hung: killed after {timeout} s"
         assert not outcome.panicked, f"{outcome.args} panicked: {outcome.err}"
+        told = canaries.found_in(outcome.stdout + outcome.stderr)
+        assert not told, f"{outcome.args} told secrets: {told}"
         assert outcome.code in (0, 1, 2, 3, 130), (
             f"{outcome.args}: undocumented exit code {outcome.code}: {outcome.err}"
         )
@@ -112,7 +121,24 @@ def places(tmp_path_factory, pytestconfig):
         yield place
 
 
+TOLD = pytest.StashKey[list]()
+
+
+def pytest_sessionfinish(session):
+    """Looks for secrets in all that zkit wrote: journals, manifests, caches, reports, stores."""
+    factory = getattr(session.config, "_tmp_path_factory", None)
+    if factory is None or factory._basetemp is None:
+        return
+    files = (p for p in factory.getbasetemp().rglob("*") if p.is_file() and not p.is_symlink())
+    told = [p for p in files if p.stat().st_size <= SEARCHED_BYTES and canaries.found_in(p.read_bytes())]
+    session.config.stash[TOLD] = told
+    if told:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
 def pytest_terminal_summary(terminalreporter, config):
+    for file in config.stash.get(TOLD, []):
+        terminalreporter.write_line(f"FAILED: a secret is in {file}", red=True, bold=True)
     for name, why in config.stash.get(NOT_RUN, {}).items():
         terminalreporter.write_line(f"{name}: NOT RUN, {why}", yellow=True, bold=True)
 

@@ -6,7 +6,8 @@
         proxy.requests            # [(method, path, status)] of the answers so far
 
 A rule fits a request by `method` and by `path` (a regular expression), at most `times` times; the first that fits acts:
-  {"status": 503}        answer so without asking upstream          {"drop": True}       close without an answer
+  {"status": 503}        answer so without asking upstream,         {"drop": True}       close without an answer
+                         with {"body": b"..."} if that is given
   {"truncate": 100}      the right length, but 100 bytes of body    {"flip": 40}         flip one bit of byte 40
   {"lost": True}         ask upstream, then close without an answer: the request took effect
   {"delay": 0.5}         wait first; may be added to any rule
@@ -17,7 +18,7 @@ import http.server
 import re
 import threading
 import time
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 BODY_OF_ERROR = b"<?xml version='1.0'?><Error><Code>%s</Code><Message>made by the proxy</Message></Error>"
 CODES = {
@@ -30,13 +31,18 @@ CODES = {
 HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "content-length"}
 
 
+def fits(pattern, path):
+    """Whether a path fits, as it is or without escapes: some clients escape slashes."""
+    return bool(re.search(pattern, path) or re.search(pattern, unquote(path)))
+
+
 class FaultProxy:
     def __init__(self, upstream_port):
         self.upstream_port = upstream_port
         self.rules, self.requests = [], []
         self._hits, self._lock = {}, threading.Lock()
-        self._arrived, self._arrival = [], threading.Condition()
-        self.seen = []
+        self._arrival = threading.Condition()
+        self.seen, self.headers = [], []
         self._in_hand = 0
         proxy = self
 
@@ -56,16 +62,16 @@ class FaultProxy:
         self._server.server_close()
 
     def reset(self, *rules):
-        self.rules, self.requests, self._hits, self._arrived = list(rules), [], {}, []
-        self.seen = []
+        self.rules, self.requests, self._hits = list(rules), [], {}
+        self.seen, self.headers = [], []
 
-    def wait_for(self, pattern, seconds, times=1):
-        """Returns once requests whose path fits `pattern` have arrived so many times, answered or not."""
+    def wait_for(self, pattern, seconds, times=1, method=None):
+        """Returns once requests (of one method) whose path fits `pattern` have arrived so many times, answered or not."""
         with self._arrival:
-            fits = self._arrival.wait_for(
-                lambda: sum(bool(re.search(pattern, path)) for path in self._arrived) >= times, seconds
+            in_time = self._arrival.wait_for(
+                lambda: sum(m == (method or m) and fits(pattern, path) for m, path in self.seen) >= times, seconds
             )
-        assert fits, f"no request for {pattern} within {seconds} s"
+        assert in_time, f"no request for {pattern} within {seconds} s"
 
     def wait_until_idle(self, seconds):
         """Returns once nothing is in hand: every request that arrived was answered, or its client is gone."""
@@ -75,7 +81,6 @@ class FaultProxy:
 
     def arrived(self, method, path):
         with self._arrival:
-            self._arrived.append(path)
             self.seen.append((method, path))
             self._in_hand += 1
             self._arrival.notify_all()
@@ -87,7 +92,7 @@ class FaultProxy:
 
     @staticmethod
     def rule_fits(rule, method, path):
-        return rule.get("method", method) == method and bool(re.search(rule.get("path", ""), path))
+        return rule.get("method", method) == method and fits(rule.get("path", ""), path)
 
     def rule_for(self, method, path):
         with self._lock:
@@ -109,6 +114,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def handle_any(self):
         self.owner.arrived(self.command, self.path)
+        self.owner.headers.append({name.lower(): value for name, value in self.headers.items()})
         try:
             self.pass_on()
         except (BrokenPipeError, ConnectionResetError):
@@ -129,7 +135,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.close_connection = True
             return
         if "status" in rule:
-            status, headers, answer = rule["status"], [], BODY_OF_ERROR % CODES.get(rule["status"], b"Fault")
+            made = BODY_OF_ERROR % CODES.get(rule["status"], b"Fault")
+            status, headers, answer = rule["status"], [], rule.get("body", made)
         else:
             status, headers, answer = self.ask_upstream(body)
         self.owner.requests.append((self.command, self.path, status))

@@ -121,13 +121,8 @@ class Gcs(Place):
         return f"gs://{bucket.NAME}/{key}"
 
     def environment(self, port=None):
-        account = {
-            "gcs_base_url": f"http://127.0.0.1:{port or self.port}",
-            "disable_oauth": True,
-            "client_email": "zkit@example.invalid",
-            "private_key": canaries.GOOGLE_PRIVATE_KEY,
-            "private_key_id": "1",
-        }
+        account = json.loads(canaries.ENVIRONMENT["GOOGLE_SERVICE_ACCOUNT_KEY"])
+        account["gcs_base_url"] = f"http://127.0.0.1:{port or self.port}"
         return {"GOOGLE_SERVICE_ACCOUNT_KEY": json.dumps(account), "GOOGLE_ALLOW_HTTP": "true"}
 
     def request(self, method, key="", query="", body=None):
@@ -215,7 +210,8 @@ class Web(Local):
         self.port = port
 
     def url(self, key):
-        return f"http://127.0.0.1:{self.port}/{urllib.parse.quote(key)}"
+        # nginx asks for no password; zkit has one to keep
+        return f"http://zkit:{canaries.HTTP_PASSWORD}@127.0.0.1:{self.port}/{urllib.parse.quote(key)}"
 
 
 NAMES = ("local", "S3", "GCS", "Azure", "HTTP")

@@ -256,7 +256,8 @@ def begun(zkit, bucket, proxy, *arguments):
 
 def test_a_second_run_to_the_same_place_is_refused(zkit, proxied, key, cube, tmp_path):
     bucket, proxy = proxied
-    proxy.reset({"method": "PUT", "path": "t2m/3.0.0", "delay": 9})
+    # longer than the lock is watched before its owner is known to live
+    proxy.reset({"method": "PUT", "path": "t2m/3.0.0", "delay": 10})
     job = ("recompress", cube.path, bucket.url(key), *SMALL)
     first = begun(zkit, bucket, proxy, *job)
     proxy.wait_for("t2m/3.0.0", seconds=30)
@@ -285,7 +286,7 @@ def test_a_killed_copy_is_absent_until_another_run_finishes_it(zkit, proxied, ke
     proxy.reset({"method": "PUT", "path": moment, "drop": True, "delay": 0.5})
     job = ("recompress", cube.path, bucket.url(key), *SMALL)
     first = begun(zkit, bucket, proxy, *job)
-    proxy.wait_for(moment, seconds=30)
+    proxy.wait_for(moment, seconds=30, method="PUT")
     first.kill()
     first.communicate()
     proxy.wait_until_idle(10)
@@ -331,7 +332,7 @@ def test_large_objects_are_sent_in_parts_and_given_up_by_the_next_run(zkit, prox
     proxy.reset({"method": "PUT", "path": part, "delay": 1})
     job = ("recompress", large.path, bucket.url(key), *LARGE)
     first = begun(zkit, bucket, proxy, *job)
-    proxy.wait_for(part, seconds=60)
+    proxy.wait_for(part, seconds=60, method="PUT")
     first.kill()
     first.communicate()
     proxy.wait_until_idle(20)
@@ -367,7 +368,7 @@ def test_what_a_killed_copy_left_is_listed_and_cleared_and_nothing_else(zkit, pr
     part = "(partNumber=4|comp=block&)"
     proxy.reset({"method": "PUT", "path": part, "delay": 1})
     running = begun(zkit, bucket, proxy, "recompress", large.path, bucket.url(key), *LARGE)
-    proxy.wait_for(part, seconds=60)
+    proxy.wait_for(part, seconds=60, method="PUT")
     where = bucket.url(folder)
     [found] = partials(zkit, bucket, "clean", where, "--yes")["partials"]
     assert found["holder"] == "running" and found["outcome"] == "in-use"
@@ -384,7 +385,9 @@ def test_what_a_killed_copy_left_is_listed_and_cleared_and_nothing_else(zkit, pr
     assert bucket.keys(folder) == before and bucket.uploads(key)
     document = partials(zkit, bucket, "clean", where, "--yes")
     assert document["partials"][0]["outcome"] == "removed" and document["bytes"] == found["bytes"]
-    assert set(bucket.keys(folder)) == others and bucket.uploads(key) == []
+    assert set(bucket.keys(folder)) == others
+    # Azure has no request that drops blocks: it does so itself after a week, or when the blob is written
+    assert bucket.uploads(key) == [] or bucket.name == "Azure"
     assert partials(zkit, bucket, "list", where)["partials"] == []
 
 
@@ -414,7 +417,7 @@ def test_a_store_that_was_to_be_replaced_and_still_stands_is_no_leftover(zkit, p
     proxy.reset({"method": "PUT", "path": "journal/header", "delay": 0.5})
     replace = ("--overwrite", "--unpublish-first", "--yes")
     running = begun(zkit, bucket, proxy, "recompress", cube.path, bucket.url(key), *SMALL, *replace)
-    proxy.wait_for("journal/header", seconds=30)
+    proxy.wait_for("journal/header", seconds=30, method="PUT")
     running.kill()
     running.communicate()
     proxy.wait_until_idle(10)

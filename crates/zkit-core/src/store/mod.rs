@@ -18,6 +18,7 @@ mod network;
 mod parts;
 mod reach;
 mod references;
+mod refusals;
 mod remote;
 mod seen;
 mod targets;

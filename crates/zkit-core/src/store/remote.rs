@@ -22,6 +22,7 @@ use super::clients::build;
 use super::http::{Connector, Patience};
 use super::network::Network;
 use super::parts::PartsServer;
+use super::refusals::{self, is_absent};
 use super::seen::{Reads, Seen, SeenLog, names_stamp};
 use super::versions::{ReadVersion, Versions};
 use super::window::{Permit, Window};
@@ -409,7 +410,7 @@ impl Inner {
                     false => Err(self.changed(key)),
                 }
             }
-            Err(object_store::Error::NotFound { .. }) => {
+            Err(error) if is_absent(&error) => {
                 self.saw_nothing::<()>(key);
                 Ok(Answer::Absent)
             }
@@ -469,7 +470,7 @@ impl Inner {
                     false => Err(self.changed(key)),
                 }
             }
-            Err(object_store::Error::NotFound { .. }) => Ok(self.saw_nothing(key)),
+            Err(error) if is_absent(&error) => Ok(self.saw_nothing(key)),
             Err(error) => Err(self.error("read", key, &error)),
         }
     }
@@ -518,7 +519,7 @@ impl Inner {
         }
         match self.store.head(&self.path(key)?).await {
             Ok(meta) => Ok(Seen::Object(stat_of(&meta))),
-            Err(object_store::Error::NotFound { .. }) => Ok(Seen::Absent),
+            Err(error) if is_absent(&error) => Ok(Seen::Absent),
             Err(error) => Err(self.error("look at", key, &error)),
         }
     }
@@ -556,11 +557,13 @@ impl Inner {
     pub(super) fn error(&self, doing: &str, key: &str, error: &object_store::Error) -> Error {
         use object_store::Error as Cause;
         let (kind, hint) = match error {
-            Cause::NotFound { .. } => (ErrorKind::Absent, None),
+            error if is_absent(error) => (ErrorKind::Absent, None),
             Cause::NotImplemented { .. } | Cause::NotSupported { .. } => (ErrorKind::Unsupported, None),
             Cause::PermissionDenied { .. } | Cause::Unauthenticated { .. } => (
                 ErrorKind::Unreadable,
-                Some("check the credentials, or pass --anonymous for a public bucket"),
+                Some(
+                    "check the credentials, or pass --anonymous for a public bucket, or --storage-option request_payer=true if its readers pay",
+                ),
             ),
             _ => (ErrorKind::Unreadable, None),
         };
@@ -590,7 +593,7 @@ impl Inner {
     ) -> Error {
         let what = if key.is_empty() { self.place.clone() } else { format!("`{key}` in {}", self.place) };
         let made = Error::new(kind, format!("could not {doing} {what}")).with_source(Redacted::from(error));
-        match hint {
+        match refusals::hint(&error.to_string()).or_else(|| hint.map(str::to_owned)) {
             Some(hint) => made.with_hint(hint),
             None => made,
         }

@@ -15,6 +15,7 @@ use object_store::{ObjectStoreExt as _, PutMode, PutOptions, PutPayload, UpdateV
 use tokio::sync::watch;
 
 use super::parts::MULTIPART_BYTES;
+use super::refusals::is_absent;
 use super::remote::{Inner, RemoteStore};
 use crate::cancel::Cancel;
 use crate::error::{Error, ErrorKind, Result};
@@ -461,7 +462,7 @@ impl Inner {
     async fn get_version(&self, key: &str, limit: u64) -> Result<Option<(Bytes, Version)>> {
         let result = match self.store.get(&self.path(key)?).await {
             Ok(result) => result,
-            Err(object_store::Error::NotFound { .. }) => return Ok(None),
+            Err(error) if is_absent(&error) => return Ok(None),
             Err(error) => return Err(self.error("read", key, &error)),
         };
         if result.meta.size > limit {
