@@ -61,6 +61,7 @@ impl Inner {
             self.network.traffic().unverifiable.add(1);
             return self.unbroken((key, path), answer, extent, permit).await;
         };
+        let version = ReadVersion::of(&answer.meta);
         let bytes = self.unbroken((key, path), answer, extent, permit).await?;
         if promised.fits(&bytes) {
             return Ok(bytes);
@@ -68,6 +69,9 @@ impl Inner {
         self.network.traffic().retries.add(1);
         let failed = |error: object_store::Error| self.error(extent.doing(), key, &error);
         let again = self.store.get(path).await.map_err(failed)?;
+        if ReadVersion::of(&again.meta) != version {
+            return Err(self.changed(key));
+        }
         let promised = again.extensions.get::<StoreChecksum>().copied().unwrap_or(promised);
         let bytes = self.unbroken((key, path), again, extent, permit).await?;
         if promised.fits(&bytes) {

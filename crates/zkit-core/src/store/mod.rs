@@ -17,6 +17,7 @@ mod memory;
 mod network;
 mod parts;
 mod reach;
+mod reads;
 mod references;
 mod refusals;
 mod remote;

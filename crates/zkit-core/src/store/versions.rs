@@ -11,16 +11,21 @@ const KEPT: usize = 1 << 15;
 /// One version of an object, as the server tells them apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ReadVersion {
-    pub(super) tag: Option<String>,
-    /// Bytes of the whole object.
-    pub(super) size: u64,
-    /// In whole seconds: listings may tell it more finely than answers to reads.
-    pub(super) changed: i64,
+    tag: Option<String>,
+    size: u64,
+    /// In whole seconds: listings may tell it more finely than answers to reads. Only where no tag tells versions apart: the
+    /// same bytes may be written again.
+    changed: Option<i64>,
 }
 
 impl ReadVersion {
     pub(super) fn of(meta: &ObjectMeta) -> Self {
-        Self { tag: meta.e_tag.clone(), size: meta.size, changed: meta.last_modified.timestamp() }
+        Self::new(meta.e_tag.clone(), meta.size, meta.last_modified.timestamp())
+    }
+
+    pub(super) fn new(tag: Option<String>, size: u64, changed: i64) -> Self {
+        let is_told = tag.as_ref().is_some_and(|tag| !tag.starts_with("W/"));
+        Self { tag, size, changed: (!is_told).then_some(changed) }
     }
 
     /// Returns what a request can name, so that the server itself refuses another version: weak tags never match
@@ -68,7 +73,7 @@ mod tests {
     use super::*;
 
     fn version(tag: &str) -> ReadVersion {
-        ReadVersion { tag: Some(tag.to_owned()), size: 1, changed: 0 }
+        ReadVersion::new(Some(tag.to_owned()), 1, 0)
     }
 
     #[test]

@@ -79,7 +79,7 @@ impl Entry {
     /// Returns the version of the object that it is of.
     pub(in crate::store) fn version(&self) -> ReadVersion {
         let Header { etag, size, modified, .. } = &self.header;
-        ReadVersion { tag: Some(etag.clone()), size: *size, changed: *modified }
+        ReadVersion::new(Some(etag.clone()), *size, *modified)
     }
 }
 
