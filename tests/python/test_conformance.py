@@ -254,6 +254,8 @@ def begun(zkit, bucket, proxy, *arguments):
     )
 
 
+# of S3 test_buckets.py asks the same
+@pytest.mark.parametrize("bucket", ["GCS", "Azure"], indirect=True)
 def test_a_second_run_to_the_same_place_is_refused(zkit, proxied, key, cube, tmp_path):
     bucket, proxy = proxied
     # longer than the lock is watched before its owner is known to live
