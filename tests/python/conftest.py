@@ -102,8 +102,10 @@ NOT_RUN = pytest.StashKey[dict]()
 
 @pytest.fixture(scope="session")
 def places(tmp_path_factory, pytestconfig):
-    """A place of the conformance suite by its name, started once; a test of one that is not there is skipped, and why is
-    said in the summary."""
+    """A place of the conformance suite by its name, started once.
+
+    A test of one that is not there is skipped, and why is said in the summary.
+    """
     running, not_run = {}, pytestconfig.stash.setdefault(NOT_RUN, {})
     with contextlib.ExitStack() as stack:
 

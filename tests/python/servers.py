@@ -1,6 +1,7 @@
 """The places of the conformance suite: a folder, and real servers of each protocol, seen without zkit.
 
-Each place is looked at through the cloud's own client, or plain HTTP where that speaks another protocol than the server.
+Each place is looked at through the cloud's own client, or plain HTTP where that speaks another protocol than the
+server.
 A server lives as long as the process that started it, however that one ends.
 """
 
