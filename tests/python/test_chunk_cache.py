@@ -144,6 +144,8 @@ def test_the_second_run_fetches_no_body_and_answers_the_same(s3, zkit, proxy, na
 
     def answer(outcome):
         document = outcome.json()
+        for traffic in ("requests", "bytes_received", "unverifiable"):
+            document.pop(traffic, None)
         for variable in document.get("variables", []):
             # threads add the sums of their chunks in any order
             variable["mean"] = variable["mean"] and pytest.approx(variable["mean"], rel=1e-12)

@@ -99,6 +99,15 @@ def test_a_server_that_names_no_checksum_is_unverifiable(far, digest, expected):
     assert document["unverifiable"] == TIMES + 1
 
 
+def test_tags_that_look_like_md5_and_are_none_can_be_ignored(zkit, far, digest, expected):
+    far.tag = lambda tag: tag[::-1]
+    outcome = zkit("digest", "s3://far/plain.zarr", **far.environment)
+    assert outcome.code == 3 and "--store-checksums ignore" in outcome.err
+    document, _ = digest("--store-checksums", "ignore")
+    assert document["arrays"][0]["sha256"] == expected
+    assert document["unverifiable"] == TIMES + 1
+
+
 def test_refusals_are_waited_out_as_the_server_asks(far, digest, expected):
     far.fault = once("", {"status": 503, "headers": {"Retry-After": "2"}}, times=1)
     begun = time.monotonic()

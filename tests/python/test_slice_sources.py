@@ -11,7 +11,6 @@ import xarray
 
 from conftest import FIXTURES
 from fields import assert_same, batch, grid, opened, write
-from test_resume import strace  # noqa: F401
 from test_slice import slice_of
 
 SELECTION = ["--sel", "latitude=50", "--isel", "time=2..9"]
@@ -159,7 +158,7 @@ def test_mistakes_are_named(zkit, tmp_path, source, mistake):
     assert not (tmp_path / "slice.zarr").exists()
 
 
-def test_each_chunk_and_each_document_is_opened_once(zkit, tmp_path, strace):  # noqa: F811
+def test_each_chunk_and_each_document_is_opened_once(zkit, tmp_path, strace):
     names = [f"v{number}" for number in range(5)]
     paths = []
     for number in range(3):

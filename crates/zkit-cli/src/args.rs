@@ -9,7 +9,7 @@ use clap::{ArgAction, Args, ColorChoice, ValueEnum};
 use zkit_core::error::{Error, ErrorKind};
 use zkit_core::hierarchy::ArrayNode;
 use zkit_core::location::StoreUrl;
-use zkit_core::store::{ChunkCache, NetworkLimits, Reads, StoreOptions};
+use zkit_core::store::{ChunkCache, NetworkLimits, Reads, StoreChecksums, StoreOptions};
 
 use crate::memory::{self, MemoryBudget};
 use crate::shell::Shell;
@@ -172,6 +172,10 @@ pub struct StoreArgs {
     #[arg(long, value_name = "N")]
     pub max_requests_per_second: Option<NonZeroU32>,
 
+    /// Whether objects that are read whole are compared with the checksums that remote stores keep of them.
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = ChecksumUse::Compare)]
+    pub store_checksums: ChecksumUse,
+
     /// Follow links that lead out of a local store.
     #[arg(long)]
     pub follow_links: bool,
@@ -190,6 +194,15 @@ pub struct StoreArgs {
     /// else 10GiB].
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub chunk_cache_size: Option<u64>,
+}
+
+/// What is made of the checksums of remote stores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ChecksumUse {
+    /// What differs is fetched again, and is corrupt if it still differs.
+    Compare,
+    /// For servers whose entity tags look like MD5 and are something else.
+    Ignore,
 }
 
 /// What a chunk cache holds at most, where nobody says it.
@@ -219,6 +232,10 @@ impl StoreArgs {
             }),
             reads: Reads::Forgotten,
             chunk_cache: self.chunk_cache(shell)?,
+            checksums: match self.store_checksums {
+                ChecksumUse::Compare => StoreChecksums::Compared,
+                ChecksumUse::Ignore => StoreChecksums::Ignored,
+            },
         })
     }
 

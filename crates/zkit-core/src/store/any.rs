@@ -10,6 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::location::StoreUrl;
 
 use super::chunk_cache::ChunkCache;
+use super::integrity::StoreChecksums;
 use super::local::LocalStore;
 use super::memory::MemoryStore;
 use super::network::Network;
@@ -41,6 +42,8 @@ pub struct StoreOptions {
     pub reads: Reads,
     /// Keeps what is read of remote stores; without it everything is read from them.
     pub chunk_cache: Option<ChunkCache>,
+    /// Whether what is read is compared with the checksums of its server.
+    pub checksums: StoreChecksums,
 }
 
 impl Default for StoreOptions {
@@ -56,6 +59,7 @@ impl Default for StoreOptions {
             network: Network::default(),
             reads: Reads::Forgotten,
             chunk_cache: None,
+            checksums: StoreChecksums::Compared,
         }
     }
 }

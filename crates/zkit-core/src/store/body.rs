@@ -9,7 +9,7 @@ use futures_util::StreamExt as _;
 use object_store::path::Path as ObjectPath;
 use object_store::{GetOptions, GetRange, GetResult, ObjectMeta, ObjectStoreExt as _};
 
-use super::integrity::StoreChecksum;
+use super::integrity::{StoreChecksum, StoreChecksums};
 use super::remote::Inner;
 use super::versions::ReadVersion;
 use super::window::Permit;
@@ -57,7 +57,8 @@ impl Inner {
         permit: &mut Permit,
     ) -> Result<Bytes> {
         let promised = answer.extensions.get::<StoreChecksum>().copied();
-        let Some(promised) = promised.filter(|_| matches!(extent, Extent::Whole)) else {
+        let is_compared = matches!((extent, self.checksums), (Extent::Whole, StoreChecksums::Compared));
+        let Some(promised) = promised.filter(|_| is_compared) else {
             self.network.traffic().unverifiable.add(1);
             return self.unbroken((key, path), answer, extent, permit).await;
         };
@@ -81,7 +82,9 @@ impl Inner {
             "could not read `{key}` in {}: what arrives is not what was stored; {promised} expected",
             self.place
         );
-        Err(Error::new(ErrorKind::Corrupt, message))
+        Err(Error::new(ErrorKind::Corrupt, message).with_hint(
+            "pass --store-checksums ignore if this server's checksums are known to be wrong; codecs check theirs all the same",
+        ))
     }
 
     /// Returns the whole body of an answer, of which the rest is asked for where it breaks off.

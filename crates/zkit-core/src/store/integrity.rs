@@ -7,6 +7,16 @@ use md5::{Digest as _, Md5};
 
 use crate::location::Scheme;
 
+/// What is made of the checksums that servers keep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum StoreChecksums {
+    /// Whole objects are compared with them.
+    #[default]
+    Compared,
+    /// They are not looked at: for servers whose entity tags look like MD5 and are something else.
+    Ignored,
+}
+
 /// What a server says that the bytes of an object sum up to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StoreChecksum {

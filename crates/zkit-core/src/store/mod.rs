@@ -32,6 +32,7 @@ mod zip;
 
 pub use any::{Child, ChildKind, ObjectInfo, ObjectKind, ObjectStat, Store, StoreOptions};
 pub use chunk_cache::ChunkCache;
+pub use integrity::StoreChecksums;
 pub use key::{is_safe_name, join};
 pub use local::LocalStore;
 pub use memory::MemoryStore;

@@ -19,6 +19,7 @@ use super::any::{Child, ChildKind, ObjectInfo, ObjectKind, ObjectStat, StoreOpti
 use super::chunk_cache::{CachedReads, Entry};
 use super::clients::build;
 use super::http::{Connector, Patience};
+use super::integrity::StoreChecksums;
 use super::network::Network;
 use super::parts::PartsServer;
 use super::refusals::{self, is_absent};
@@ -70,6 +71,7 @@ pub(super) struct Inner {
     pub(super) seen: Option<Box<SeenLog>>,
     /// What earlier runs read, where that is kept; never of a store that is written.
     pub(super) cached: Option<CachedReads>,
+    pub(super) checksums: StoreChecksums,
     /// Of what parts were read.
     pub(super) versions: Versions,
     pub(super) network: Network,
@@ -108,6 +110,7 @@ impl RemoteStore {
                 window,
                 seen,
                 cached,
+                checksums: options.checksums,
                 versions: Versions::default(),
                 network: network.clone(),
             }),
@@ -155,9 +158,9 @@ impl RemoteStore {
         let (store, parts) = (Arc::clone(&self.inner.store), self.inner.parts.clone());
         let (base, window) = (self.inner.base.clone(), Arc::clone(&self.inner.window));
         let seen = SeenLog::of(if self.inner.seen.is_some() { Reads::Kept } else { Reads::Forgotten });
-        let (versions, network) = (Versions::default(), self.network.clone());
+        let (checksums, versions, network) = (self.inner.checksums, Versions::default(), self.network.clone());
         let inner =
-            Inner { store, parts, prefix, place, base, window, seen, cached: None, versions, network };
+            Inner { store, parts, prefix, place, base, window, seen, cached: None, checksums, versions, network };
         Self { inner: Arc::new(inner), ..self.clone() }
     }
 
