@@ -158,9 +158,21 @@ impl RemoteStore {
         let (store, parts) = (Arc::clone(&self.inner.store), self.inner.parts.clone());
         let (base, window) = (self.inner.base.clone(), Arc::clone(&self.inner.window));
         let seen = SeenLog::of(if self.inner.seen.is_some() { Reads::Kept } else { Reads::Forgotten });
-        let (checksums, versions, network) = (self.inner.checksums, Versions::default(), self.network.clone());
-        let inner =
-            Inner { store, parts, prefix, place, base, window, seen, cached: None, checksums, versions, network };
+        let (checksums, versions, network) =
+            (self.inner.checksums, Versions::default(), self.network.clone());
+        let inner = Inner {
+            store,
+            parts,
+            prefix,
+            place,
+            base,
+            window,
+            seen,
+            cached: None,
+            checksums,
+            versions,
+            network,
+        };
         Self { inner: Arc::new(inner), ..self.clone() }
     }
 
