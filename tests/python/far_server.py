@@ -81,6 +81,9 @@ class Far:
         method, target, _ = first.split(" ")
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
         fault = self.fault(method, target)
+        if fault and "drop" in fault:
+            self.requests.append((method, target, 0))
+            return False
         if fault and "status" in fault:
             status, extra, body = fault["status"], fault.get("headers", {}), b""
         else:

@@ -2,17 +2,26 @@
 
 use std::ops::ControlFlow;
 use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
 
-use futures_util::stream::{BoxStream, select_all};
+use futures_util::stream::{BoxStream, select_all, try_unfold};
 use futures_util::{StreamExt as _, TryStreamExt as _};
-use object_store::ObjectMeta;
+use object_store::client::HttpError;
 use object_store::path::Path as ObjectPath;
+use object_store::{ListResult, ObjectMeta, ObjectStore};
 
+use super::network::Network;
 use super::remote::Inner;
 use crate::error::Result;
 
 /// Objects after which a listing is cut into ranges: what the clouds give in one answer.
 const PAGE: usize = 1000;
+
+/// How often an answer that breaks off is asked for again: object_store does so where a request fails, not a body.
+const TRIES: u32 = 4;
+/// The pause before the first of these; the next ones are longer.
+const PAUSE: Duration = Duration::from_millis(200);
 
 type Objects = BoxStream<'static, object_store::Result<ObjectMeta>>;
 
@@ -26,7 +35,7 @@ impl Inner {
         visit: &mut dyn FnMut(&str, &ObjectMeta) -> ControlFlow<()>,
     ) -> Result<()> {
         let _permit = self.window.enter().await;
-        let mut objects = self.store.list(Some(path));
+        let mut objects = self.objects(path, None);
         let failed = |error: object_store::Error| self.error("list", prefix, &error);
         let mut page: Vec<String> = Vec::new();
         while page.len() < PAGE {
@@ -46,6 +55,61 @@ impl Inner {
         Ok(())
     }
 
+    /// Returns what lies directly below `path`.
+    pub(super) async fn listed(&self, path: &ObjectPath) -> object_store::Result<ListResult> {
+        let mut tries = 0;
+        loop {
+            match self.store.list_with_delimiter(Some(path)).await {
+                Err(error) if tries < TRIES && is_body_broken(&error) => {
+                    tries += 1;
+                    pause(&self.network, tries).await;
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    /// Returns the objects below `path`, behind `start` if the server knows offsets. Where an answer breaks off, what is behind
+    /// the last object is asked for, if they came in order.
+    fn objects(&self, path: &ObjectPath, start: Option<ObjectPath>) -> Objects {
+        let (store, path) = (Arc::clone(&self.store), path.clone());
+        let listing = Listing {
+            objects: begin(&store, &path, start.as_ref()),
+            last: start,
+            order: Order::Keys,
+            tries: 0,
+        };
+        let network = self.network.clone();
+        try_unfold(listing, move |mut listing| {
+            let (store, path, network) = (Arc::clone(&store), path.clone(), network.clone());
+            async move {
+                loop {
+                    match listing.objects.next().await {
+                        None => return Ok(None),
+                        Some(Ok(object)) => {
+                            if listing.is_new(&object.location) {
+                                return Ok(Some((object, listing)));
+                            }
+                        }
+                        Some(Err(error)) => {
+                            if listing.order == Order::Unknown
+                                || listing.tries == TRIES
+                                || !is_body_broken(&error)
+                            {
+                                return Err(error);
+                            }
+                            listing.tries += 1;
+                            listing.order = Order::KeysAgain;
+                            pause(&network, listing.tries).await;
+                            listing.objects = begin(&store, &path, listing.last.as_ref());
+                        }
+                    }
+                }
+            }
+        })
+        .boxed()
+    }
+
     /// Returns the rest of a listing whose first page is known, side by side where its keys tell how to cut it.
     fn ranges(&self, path: &ObjectPath, rest: Objects, page: &[String]) -> Objects {
         let bounds: Vec<ObjectPath> = bounds(page)
@@ -53,12 +117,68 @@ impl Inner {
             .filter_map(|key| ObjectPath::parse(format!("{path}/{key}")).ok())
             .collect();
         let ends = bounds.iter().skip(1).cloned().map(Some).chain([None]);
-        let later = bounds.iter().zip(ends).map(|(start, end)| {
-            between(self.store.list_with_offset(Some(path), start), Some(start.clone()), end)
-        });
+        let later = bounds
+            .iter()
+            .zip(ends)
+            .map(|(start, end)| between(self.objects(path, Some(start.clone())), Some(start.clone()), end));
         let first = between(rest, None, bounds.first().cloned());
         select_all([first].into_iter().chain(later)).boxed()
     }
+}
+
+/// A listing that is on its way.
+struct Listing {
+    objects: Objects,
+    /// The object that came last, or behind which it began.
+    last: Option<ObjectPath>,
+    order: Order,
+    /// Tries since an object came.
+    tries: u32,
+}
+
+/// In which order objects come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    /// By their keys, so far.
+    Keys,
+    /// By their keys; what is not behind the last one came before the answer broke off.
+    KeysAgain,
+    /// In no order, as directory buckets give them: nobody knows where to go on.
+    Unknown,
+}
+
+impl Listing {
+    /// Notes that an object came; returns whether it is another one than those before.
+    fn is_new(&mut self, location: &ObjectPath) -> bool {
+        let is_behind = self.last.as_ref().is_none_or(|last| location > last);
+        if !is_behind && self.order == Order::KeysAgain {
+            return false;
+        }
+        if !is_behind {
+            self.order = Order::Unknown;
+        }
+        self.tries = 0;
+        self.last = Some(location.clone());
+        true
+    }
+}
+
+fn begin(store: &Arc<dyn ObjectStore>, path: &ObjectPath, behind: Option<&ObjectPath>) -> Objects {
+    match behind {
+        Some(behind) => store.list_with_offset(Some(path), behind),
+        None => store.list(Some(path)),
+    }
+}
+
+async fn pause(network: &Network, tries: u32) {
+    network.traffic().retries.add(1);
+    tokio::time::sleep(PAUSE * tries).await;
+}
+
+/// Returns whether the answer itself broke off: what fails before is tried again by object_store.
+fn is_body_broken(error: &object_store::Error) -> bool {
+    use std::error::Error as _;
+    error.source().and_then(std::error::Error::source).is_some_and(|cause| cause.is::<HttpError>())
 }
 
 /// Returns the objects behind `start` up to `end`, which is not read beyond.
@@ -129,9 +249,9 @@ mod tests {
                 {
                     let objects: Objects = match &start {
                         Some(start) if !from_the_start => {
-                            object_store::ObjectStore::list_with_offset(&*store, Some(&"a".into()), start)
+                            ObjectStore::list_with_offset(&*store, Some(&"a".into()), start)
                         }
-                        _ => object_store::ObjectStore::list(&*store, Some(&"a".into())),
+                        _ => ObjectStore::list(&*store, Some(&"a".into())),
                     };
                     let range: Vec<ObjectMeta> = between(objects, start, end).try_collect().await.unwrap();
                     found.extend(range.into_iter().map(|object| object.location));

@@ -351,8 +351,7 @@ impl Inner {
     async fn children(&self, prefix: &str) -> Result<Vec<Child>> {
         let path = self.path(prefix)?;
         let _permit = self.window.enter().await;
-        let listed = self.store.list_with_delimiter(Some(&path)).await;
-        let listed = listed.map_err(|error| self.error("list", prefix, &error))?;
+        let listed = self.listed(&path).await.map_err(|error| self.error("list", prefix, &error))?;
         if let Some(log) = &self.seen {
             log.add(&format!("{prefix}/"), Seen::Folder(listing_stamp(&listed)));
         }
@@ -386,7 +385,7 @@ impl Inner {
     pub(super) async fn see(&self, key: &str) -> Result<Seen> {
         let _permit = self.window.enter().await;
         if let Some(prefix) = key.strip_suffix('/') {
-            let listed = self.store.list_with_delimiter(Some(&self.path(prefix)?)).await;
+            let listed = self.listed(&self.path(prefix)?).await;
             let listed = listed.map_err(|error| self.error("list", prefix, &error))?;
             return Ok(Seen::Folder(listing_stamp(&listed)));
         }
