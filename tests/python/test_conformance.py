@@ -414,6 +414,8 @@ def test_what_a_killed_copy_left_on_disk_is_cleared_too(zkit, places, proxied, k
     assert partials(zkit, local, "clean", tmp_path)["partials"][0]["outcome"] == "would-be-removed"
     assert partials(zkit, local, "clean", tmp_path, "--yes")["partials"][0]["outcome"] == "removed"
     assert [p.name for p in (tmp_path / "out").iterdir()] == ["notes.partial.journal"]
+    mistyped = zkit("partials", "list", tmp_path / "uot")
+    assert mistyped.code == 3 and "there is nothing at" in mistyped.err
 
 
 def test_a_store_that_was_to_be_replaced_and_still_stands_is_no_leftover(zkit, proxied, key, cube):

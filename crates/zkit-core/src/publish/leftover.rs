@@ -10,7 +10,7 @@ use super::partial::Destination;
 use super::remote;
 use super::start::Unfinished;
 use crate::cancel::Cancel;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::location::StoreUrl;
 use crate::store::{ChildKind, RemoteStore};
 
@@ -65,8 +65,8 @@ impl Leftover {
 
 /// Returns what runs left beside a destination itself, and beside those below it as a folder; stores are not looked into.
 ///
-/// Cost: a listing a folder, and one of the objects of each leftover. Nothing is changed. Errors: `Unreadable`;
-/// `Unsupported` for web servers; `Cancelled`.
+/// Cost: a listing a folder, and one of the objects of each leftover. Nothing is changed. Errors: `Absent` if on this machine
+/// neither the destination nor anything beside it is there; `Unreadable`; `Unsupported` for web servers; `Cancelled`.
 pub fn find_leftovers(destination: &Destination<'_>, cancel: &Cancel) -> Result<Vec<Leftover>> {
     let mut found: Vec<Leftover> = survey(destination)?.into_iter().collect();
     let below = match destination.url {
@@ -76,6 +76,14 @@ pub fn find_leftovers(destination: &Destination<'_>, cancel: &Cancel) -> Result<
     for url in below {
         cancel.check()?;
         found.extend(survey(&Destination { url: &url, ..*destination })?);
+    }
+    if let StoreUrl::Local(path) = destination.url
+        && found.is_empty()
+        && !path.exists()
+    {
+        let message = format!("there is nothing at {}, and nothing unfinished beside it", path.display());
+        let hint = "name a copy that was begun, or a folder of such copies";
+        return Err(Error::new(ErrorKind::Absent, message).with_hint(hint));
     }
     Ok(found)
 }
@@ -135,6 +143,6 @@ fn look_into(store: &RemoteStore, prefix: &str) -> Result<(BTreeSet<String>, Vec
 
 /// Returns the error of something that lies where a journal would, and is none.
 pub(super) fn foreign(place: &str) -> Error {
-    Error::new(crate::error::ErrorKind::Conflict, format!("{place} was not left by zkit, and stays"))
+    Error::new(ErrorKind::Conflict, format!("{place} was not left by zkit, and stays"))
         .with_hint("remove it yourself, if nobody needs it")
 }
