@@ -287,3 +287,23 @@ fn zip_files_references_and_repositories_are_audited_for_what_they_are() {
     fs::write(&cut, &zip[..zip.len() / 2]).expect("a zip file can be written");
     assert_eq!(rules(&findings(&cut, &[]).1), ["corrupt-archive"]);
 }
+
+#[test]
+fn what_of_n5_and_icechunk_is_not_looked_at_is_said() {
+    let unseen = |name: &str, depth: &str, what: &str| {
+        let answer = run(zkit().arg("audit").arg(fixture(name)).args(["--depth", depth, "--format", "json"]));
+        let store = &answer.json()["stores"][0];
+        let told = store["not_seen"].as_array().expect("`not_seen` is a list").clone();
+        assert!(
+            told.iter().any(|one| one.as_str().is_some_and(|one| one.contains(what))),
+            "{name}: {told:?}"
+        );
+        assert!(told.contains(&json!("values")), "{name} at {depth}: {told:?}");
+        store["depth"].clone()
+    };
+    for name in ["gauges.icechunk", "gauges_v2.icechunk"] {
+        assert_eq!(unseen(name, "full", "arrays of Icechunk"), "listing");
+    }
+    assert_eq!(unseen("raw.n5", "full", "datasets of N5: only the headers"), "headers");
+    assert_eq!(unseen("raw.n5", "listing", "datasets of N5"), "listing");
+}

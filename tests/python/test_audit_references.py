@@ -89,6 +89,20 @@ def test_a_chunk_behind_a_reference_that_does_not_decode_is_named(zkit, store, t
     assert [(one["array"], one["chunks"]) for one in damaged] == [("/u10", [[[2, 0], [2, 0]]])]
 
 
+def test_headers_of_chunks_behind_references_are_looked_at(zkit, store, tmp_path):
+    refs = written(store, tmp_path / "refs")
+    document = json.loads(refs.read_text())
+    document["refs"]["u10/2.0"][2] -= 7
+    document["refs"]["t2m/1.0"][1] += 3
+    refs.write_text(json.dumps(document))
+    for depth, told in (("listing", set()), ("headers", {("/u10", 2), ("/t2m", 1)})):
+        report = zkit("audit", refs, "--depth", depth, "--format", "json", "--fail-on", "never").json()
+        assert report["stores"][0]["depth"] == depth and "values" in report["stores"][0]["not_seen"]
+        faulty = found(report, "truncated-chunk") + found(report, "corrupt-chunk")
+        assert {(one["array"], one["chunks"][0][0][0]) for one in faulty} == told, faulty
+        assert all(one["severity"] == "error" for one in faulty)
+
+
 def test_what_nobody_allowed_is_not_read_and_said_so(zkit, store, tmp_path):
     data = tmp_path / "elsewhere"
     refs = written(store, tmp_path / "refs", lambda name: str(data / name), data)

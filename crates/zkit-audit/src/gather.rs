@@ -5,8 +5,9 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use zkit_core::cancel::Cancel;
-use zkit_core::engine::{Closeness, Resources, Sample, survey_references, survey_store};
+use zkit_core::engine::{ArraySurvey, Closeness, Resources, Sample};
 use zkit_core::engine::{Repository, StoreFiles, read_n5};
+use zkit_core::engine::{survey_heads, survey_references, survey_store};
 use zkit_core::error::{Error, ErrorKind, Result};
 use zkit_core::event::Observer;
 use zkit_core::hierarchy::{ArrayNode, Consolidation, Container, Hierarchy, StoreKind};
@@ -15,7 +16,7 @@ use zkit_core::store::{ReferenceStore, Store, StoreOptions};
 use zkit_rules::Depth;
 use zkit_rules::against::SourceObservation;
 use zkit_rules::look::{self, Look};
-use zkit_rules::observe::StoreObservation;
+use zkit_rules::observe::{ArrayObservation, StoreObservation};
 use zkit_rules::policy::Policy;
 
 use crate::against::{self, Source};
@@ -112,9 +113,12 @@ pub(crate) fn observe<'a>(
         observed.files = closeness.map(|_| container.files);
     }
     let Some(store) = &hierarchy.store else { return Ok(observed) };
-    if let Store::References(store) = store {
+    if let Store::References(references) = store {
+        if run.depth >= Depth::Headers {
+            observed.out_of_reach = out_of_reach(&observed, references);
+            look_at_heads(&mut observed, store, run)?;
+        }
         if run.depth >= Depth::Sample {
-            observed.out_of_reach = out_of_reach(&observed, store);
             look_at_values(&mut observed, run)?;
         }
         return Ok(observed);
@@ -135,6 +139,22 @@ pub(crate) fn observe<'a>(
         look_at_values(&mut observed, run)?;
     }
     Ok(observed)
+}
+
+/// Looks at the headers of chunks behind references, where those lead to what is there and may be read.
+fn look_at_heads(observed: &mut StoreObservation<'_>, store: &Store, run: &Run<'_>) -> Result<()> {
+    let in_reach = |array: &ArrayObservation<'_>| !observed.out_of_reach.contains(array.path());
+    let places: Vec<usize> = (0..observed.arrays.len())
+        .filter(|&at| observed.arrays[at].survey.is_some() && in_reach(&observed.arrays[at]))
+        .collect();
+    let nodes: Vec<&ArrayNode> = places.iter().map(|&at| observed.arrays[at].node).collect();
+    let mut surveys: Vec<ArraySurvey> =
+        places.iter().filter_map(|&at| observed.arrays[at].survey.take()).collect();
+    survey_heads(store, &nodes, &mut surveys, (run.observer, run.cancel))?;
+    for (at, survey) in places.into_iter().zip(surveys) {
+        observed.arrays[at].survey = Some(survey);
+    }
+    Ok(())
 }
 
 fn look_at_values(observed: &mut StoreObservation<'_>, run: &Run<'_>) -> Result<()> {

@@ -96,7 +96,7 @@ fn reach(store: &StoreObservation<'_>) -> (Depth, Option<String>) {
 fn reach_of_references(store: &StoreObservation<'_>) -> (Depth, Option<String>) {
     let unread = |what: &str| Some(format!("{what}: only whether references name them"));
     let away = store.out_of_reach.len();
-    if store.depth < Depth::Sample || store.hierarchy.store.is_none() || away == store.arrays.len() {
+    if store.depth < Depth::Headers || store.hierarchy.store.is_none() || away == store.arrays.len() {
         return (Depth::Listing, unread("chunks that references point to"));
     }
     if away == 0 {

@@ -16,12 +16,16 @@ use crate::hierarchy::ArrayNode;
 use crate::metadata::{CodecSpec, DataType};
 use crate::read::{ArrayReader, ReadContext, read_slab, slabs_of};
 use crate::store::Store;
+use crate::units::Bytes;
 
 /// The bytes of a digest.
 pub type Sha256Digest = [u8; 32];
 
 /// Elements without fixed size are taken to need so many bytes when slabs are cut.
 const VARIABLE_ITEM_ESTIMATE: u64 = 64;
+
+/// Larger arrays are not digested: what claims to be so large is damaged or hostile, and years would pass.
+const DECODED_MOST: u64 = 1 << 60;
 
 /// Digests arrays; results are in the order of `arrays`, failures of single arrays among them.
 ///
@@ -120,6 +124,15 @@ fn digest_one(
             array.path
         );
         return Err(Error::new(ErrorKind::Unsupported, message));
+    }
+    if let Some(bytes) = array.metadata.decoded_bytes().filter(|&bytes| bytes > DECODED_MOST) {
+        let message = format!(
+            "could not digest `{}`: it decodes to {}, at most {} can be digested within anyone's lifetime",
+            array.path,
+            Bytes(bytes),
+            Bytes(DECODED_MOST)
+        );
+        return Err(Error::new(ErrorKind::OverBudget, message));
     }
     let reader = ArrayReader::new(store, array, lane.chunk_bytes)?;
     let context = ReadContext { pool: lane.pool, cancel, meter: observer.meter() };

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rayon::prelude::*;
 
-pub use closely::{Closeness, InnerAbsence, StoreSurvey, survey_store};
+pub use closely::{Closeness, InnerAbsence, StoreSurvey, survey_heads, survey_store};
 pub use faults::{ChunkFault, FaultyChunks};
 pub use files::StoreFiles;
 pub use frames::{BloscFrames, Frames, ShardIndexes, Tally, ZstdFrames};

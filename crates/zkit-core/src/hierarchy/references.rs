@@ -181,6 +181,9 @@ fn read_document(url: String, document: Json) -> (Hierarchy, References) {
         consolidated::read_v2(&mut hierarchy, Json::Object(whole));
     }
     hierarchy.consolidated = Consolidated::None;
+    for (path, why) in &reader.broken_documents {
+        hierarchy.defect(path, "malformed-metadata", why);
+    }
     hierarchy.sort();
     (hierarchy, reader.found.finish())
 }
@@ -271,6 +274,8 @@ impl Builder {
 #[derive(Default)]
 struct Reader {
     documents: BTreeMap<String, Json>,
+    /// Nodes whose documents cannot be read, and why.
+    broken_documents: Vec<(String, String)>,
     found: Builder,
     templates: Templates,
 }
@@ -310,7 +315,10 @@ impl Reader {
             };
             match parsed {
                 Ok(document) => _ = self.documents.insert(key, document),
-                Err(why) => self.malformed(&format!("`{key}`: {why}")),
+                Err(why) => {
+                    let node = key.strip_suffix(name).unwrap_or_default().trim_end_matches('/');
+                    self.broken_documents.push((format!("/{node}"), format!("`{name}`: {why}")));
+                }
             }
             return;
         }
@@ -413,6 +421,16 @@ mod tests {
             })
             .unwrap();
         assert_eq!(listed, 4);
+    }
+
+    #[test]
+    fn a_document_that_is_no_json_is_a_defect_of_its_node() {
+        let (hierarchy, references) =
+            read(r#"{"refs":{".zgroup":"{\"zarr_format\":2}","g/a/.zarray":"{","a/.zattrs":"base64:?"}}"#);
+        let defects: Vec<_> =
+            hierarchy.defects.iter().map(|defect| (defect.path.as_str(), defect.rule)).collect();
+        assert_eq!(defects, [("/g/a", "malformed-metadata"), ("/a", "malformed-metadata")]);
+        assert_eq!(references.malformed, None);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use zkit_core::grid::ChunkSet;
 use zkit_report::format;
 use zkit_report::{Confidence, Severity};
 
+use super::missing_slab::{holds_what_is_left_out, is_dense};
 use super::shared::{Absence, absence};
 use crate::boxes::{Pattern, Runs, pattern};
 use crate::depth::Depth;
@@ -25,7 +26,9 @@ that filled a shard in parts and stopped leaves a trailing run of them or a whol
 On disk: entries of the shard index that are all ones.
 
 Legitimate: inner chunks that are all fill value are left out like chunks. Patterns that cut through all
-shards alike are told as warnings where the fill value is a value like any other, or null.
+shards alike are told as warnings where the fill value is a value like any other, or null, unless values were looked at and
+hold many of the zeros that are left out; where the fill value means \"missing\" and everything that is stored was looked at
+and nothing in it is missing, they are errors.
 
 What to do: write the shards again.",
     check: Check::Store(check),
@@ -52,9 +55,13 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
             .evidence("inner_chunks_seen", inner.seen)
             .evidence("inner_chunks_not_named", left_out)
             .inner_chunks(boxes);
-        if slab && absence(array) != Absence::Missing && array.dimension_name(0).is_some() {
-            draft.severity(Severity::Warning).remedy("write these shards again");
-        }
+        let severity = match absence(array) {
+            _ if !slab || array.dimension_name(0).is_none() || holds_what_is_left_out(array) => continue,
+            Absence::Missing if is_dense(array) => Severity::Error,
+            Absence::Missing => continue,
+            Absence::Value | Absence::Undefined => Severity::Warning,
+        };
+        draft.severity(severity).remedy("write these shards again");
     }
 }
 

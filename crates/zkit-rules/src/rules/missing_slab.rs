@@ -35,8 +35,8 @@ value means \"missing\" (NaN, or what `_FillValue` declares), or along latitude,
 space; there it is a warning or a note. Where the fill value is zero, a single chunk that others follow is a warning, and so
 are chunks of what is often zero everywhere (rain, snow, counts, flags). Where values are looked at, they tell: if zeros are left out, and five percent
 of what is stored is zero too, whole chunks of zeros are likely (rain, counts, flags), and are no slab; if missing
-values are left out, and none is stored anywhere, it is an error. If fill_value is null, nothing says what the chunks
-hold.
+values are left out, and none is stored anywhere, it is an error; and where none of the strings that are stored is empty, their
+absence is a warning even along dimensions without a coordinate. If fill_value is null, nothing says what the chunks hold.
 
 What to do: write the named part again. If it is meant to be absent, declare the variable in zkit.toml with
 sparse = true.",
@@ -120,13 +120,16 @@ fn judge(store: &StoreObservation<'_>, slab: &Slab<'_, '_>) -> (Severity, Confid
         Absence::Missing if known && trailing => (Severity::Error, Confidence::Medium),
         Absence::Missing if known && is_dense(array) => (Severity::Error, Confidence::Medium),
         Absence::Missing if known => (Severity::Warning, Confidence::Medium),
+        Absence::Value if 2 * slab.absent.len() < total && is_text_without_gaps(array) => {
+            (Severity::Warning, Confidence::Medium)
+        }
         _ => (Severity::Info, Confidence::Low),
     }
 }
 
 /// Returns whether stored chunks hold so many of the zeros that writers leave out where a chunk has nothing else, that
 /// whole chunks of them are likely: rain that did not fall, counts of what did not happen, flags that are not set.
-fn holds_what_is_left_out(array: &ArrayObservation<'_>) -> bool {
+pub(crate) fn holds_what_is_left_out(array: &ArrayObservation<'_>) -> bool {
     let Some(values) = array.values.as_ref().filter(|values| values.stored.elements > 0) else {
         return false;
     };
@@ -143,6 +146,14 @@ fn holds_what_is_left_out(array: &ArrayObservation<'_>) -> bool {
         }
         Absence::Missing => false,
     }
+}
+
+/// Returns whether an array holds texts, all of it was looked at, and none of them is what absent chunks read as.
+fn is_text_without_gaps(array: &ArrayObservation<'_>) -> bool {
+    let text = matches!(array.node.metadata.data_type, DataType::String | DataType::FixedUtf32(_));
+    text && array.values.as_ref().is_some_and(|values| {
+        values.coverage.is_full() && values.stored.elements > 0 && values.stored.fill == 0
+    })
 }
 
 /// Returns whether absent chunks stand for zeros.
@@ -183,7 +194,7 @@ fn may_be_zero_everywhere(array: &ArrayObservation<'_>) -> bool {
 }
 
 /// Returns whether everything of an array was looked at, and nothing that is stored is missing.
-fn is_dense(array: &ArrayObservation<'_>) -> bool {
+pub(crate) fn is_dense(array: &ArrayObservation<'_>) -> bool {
     array.values.as_ref().is_some_and(|values| {
         let stored = &values.stored;
         values.coverage.is_full() && stored.elements > 0 && stored.valid == stored.elements
@@ -326,6 +337,24 @@ mod tests {
         assert_eq!(severities(&holding(&[("t", "0")], &[0, 1, 2, 5, 6, 7], [2.0, 3.5])), [Severity::Error]);
         // floats under a fill value of null are not left out
         assert_eq!(severities(&holding(&[("t", "null")], &[0, 1, 2], [0.0, 3.5])), [Severity::Error]);
+    }
+
+    #[test]
+    fn a_chunk_of_texts_is_not_left_out_where_no_text_is_empty() {
+        let texts = |words: [&str; 2], stored: &[u64]| {
+            let metadata = r#"{"zarr_format":2,"shape":[10],"chunks":[2],"dtype":"|O","fill_value":"","compressor":null,
+                "filters":[{"id":"vlen-utf8"}],"order":"C"}"#;
+            let mut chunk = 2u32.to_le_bytes().to_vec();
+            for word in words {
+                chunk.extend(u32::try_from(word.len()).unwrap().to_le_bytes());
+                chunk.extend(word.as_bytes());
+            }
+            let store = TestStore::new().array("name", metadata);
+            severities(&stored.iter().fold(store, |store, at| store.file(&format!("name/{at}"), &chunk)))
+        };
+        assert_eq!(texts(["a", "b"], &[0, 1, 3, 4]), [Severity::Warning]);
+        assert_eq!(texts(["a", ""], &[0, 1, 3, 4]), []);
+        assert_eq!(texts(["a", "b"], &[0, 1]), []);
     }
 
     #[test]

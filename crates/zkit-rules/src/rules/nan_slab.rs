@@ -79,6 +79,31 @@ fn is_place(name: &str) -> bool {
     PLACES.contains(&name.as_str()) || starts.iter().any(|start| name.starts_with(start))
 }
 
+/// Returns whether a dimension of this name is one of steps or ids, wherever it stands: series of points have time last.
+fn is_step(name: &str) -> bool {
+    const NAMES: [&str; 17] = [
+        "step",
+        "lead",
+        "date",
+        "day",
+        "month",
+        "year",
+        "hour",
+        "id",
+        "sample",
+        "member",
+        "ensemble",
+        "number",
+        "realization",
+        "scenario",
+        "run",
+        "station",
+        "site",
+    ];
+    let name = name.to_lowercase();
+    name.contains("time") || NAMES.contains(&name.as_str()) || name.ends_with("_id")
+}
+
 fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
     for (array, values) in seen_data(store) {
         if store.variable(array.path()).nan_allowed || values.stored.is_all_void() || !reads_nan(array) {
@@ -90,12 +115,14 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
             let across = array.node.metadata.shape().iter().enumerate();
             let across = across.filter(|(d, _)| *d != profile.dimension).any(|(_, &length)| length > 1);
             // without names, the first of several dimensions is what steps run along
-            let steps = named
-                .map_or(profile.dimension == 0 && array.node.metadata.shape().len() != 2, |name| {
-                    !is_place(name)
-                });
+            let rank = array.node.metadata.shape().len();
+            let leading = rank <= 2 || profile.dimension + 2 < rank;
+            let steps = named.map_or(profile.dimension == 0 && rank != 2, |name| {
+                is_step(name) || (leading && !is_place(name))
+            });
             // places without data have neighbours that lack some of it
-            let told = steps || (named.is_some() && stands_alone(profile));
+            let chunk = array.node.metadata.chunk_shape()[profile.dimension];
+            let told = steps || (named.is_some() && stands_alone(profile, chunk));
             if told
                 && across
                 && let Some(mut slabs) = slabs_of(profile)
@@ -127,18 +154,28 @@ struct Slabs {
     places: bool,
 }
 
-/// Returns whether a few slabs of NaN lie inside, each between two that are all but free of it.
-fn stands_alone(profile: &NanProfile) -> bool {
+/// Returns whether there are but a few slabs of NaN, and they are none of where places lack data: they lie inside, each between
+/// two that are all but free of NaN; or all others are, and they lie inside or end where chunks of `chunk` indices do.
+fn stands_alone(profile: &NanProfile, chunk: u64) -> bool {
     let runs = profile.all_nan();
+    let length = profile.nan.len() as u64;
     let dense = |at: u64| {
         let at = usize::try_from(at).ok();
         at.and_then(|at| Some((profile.nan.get(at)?, profile.seen.get(at)?)))
             .is_some_and(|(&nan, &seen)| seen > 0 && share(nan, seen) <= DENSE)
     };
-    let alone = |&(first, last): &(u64, u64)| {
-        first > 0 && last - first < WIDTH_MOST && dense(first - 1) && dense(last + 1)
+    let inside = |&(first, last): &(u64, u64)| first > 0 && last + 1 < length;
+    let chunks = |&(first, last): &(u64, u64)| {
+        chunk > WIDTH_MOST && first % chunk == 0 && ((last + 1) % chunk == 0 || last + 1 == length)
     };
-    (1..=ALONE_MOST).contains(&runs.len()) && runs.iter().all(alone)
+    let narrow = |&(first, last): &(u64, u64)| {
+        last - first < WIDTH_MOST && first > 0 && dense(first - 1) && dense(last + 1)
+    };
+    let in_slab = |at: u64| runs.iter().any(|&(first, last)| (first..=last).contains(&at));
+    (1..=ALONE_MOST).contains(&runs.len())
+        && (runs.iter().all(|run| inside(run) && narrow(run))
+            || (runs.iter().all(|run| inside(run) || chunks(run))
+                && (0..length).all(|at| in_slab(at) || dense(at))))
 }
 
 /// Returns the slabs of NaN along a dimension, if there are others that are not like them.
@@ -193,7 +230,9 @@ fn severity_of(slabs: &Slabs, partial: bool) -> (Severity, Confidence, &'static 
         _ if slabs.padding => {
             note("; NaN grows towards them, as where rows of different length are filled up")
         }
-        [(0, last)] if last + 1 < slabs.seen => note("; as first steps of running means are"),
+        [(0, last)] if last + 1 < slabs.seen && !slabs.places => {
+            note("; as first steps of running means are")
+        }
         _ if slabs.places => (Severity::Warning, Confidence::Low, "; their neighbours lack next to nothing"),
         _ if partial => (Severity::Warning, Confidence::Low, "; of each, only a part was looked at"),
         _ => (Severity::Error, Confidence::Medium, ""),
@@ -326,6 +365,41 @@ mod tests {
             "everything at time 2021-03-29..31 is NaN: 3 of 12 along time, while of a typical other one 25.0 % is"
         );
         assert_eq!((found[0].severity, found[0].chunks.as_ref().unwrap()[0].first[0]), (Severity::Error, 2));
+    }
+
+    /// 4 days of 8 latitudes and 10 longitudes in chunks of 4 x 8 x 5; what `is_nan` names is NaN.
+    fn on_a_map(last: &str, is_nan: impl Fn([usize; 3]) -> bool) -> Vec<Finding> {
+        let mut store = TestStore::new()
+            .array("t2m", &v2_array(&[4, 8, 10], &[4, 8, 5]))
+            .file("t2m/.zattrs", format!(r#"{{"_ARRAY_DIMENSIONS": ["time", "lat", "{last}"]}}"#).as_bytes());
+        for chunk in 0..2 {
+            let places = (0..160).map(|at| [at / 40, at / 5 % 8, 5 * chunk + at % 5]);
+            let values =
+                places.map(|place| if is_nan(place) { f32::NAN } else { (place[1] + 3 * place[2]) as f32 });
+            let values: Vec<u8> = values.flat_map(f32::to_le_bytes).collect();
+            store = store.file(&format!("t2m/0.0.{chunk}"), &values);
+        }
+        store.findings("nan-slab")
+    }
+
+    #[test]
+    fn rows_and_columns_of_maps_are_told_where_nothing_else_is_nan() {
+        let row = on_a_map("lon", |[_, lat, _]| lat == 4);
+        assert_eq!((row.len(), row[0].severity), (1, Severity::Warning), "{row:?}");
+        assert!(row[0].message.starts_with("everything at lat[4] is NaN"), "{}", row[0].message);
+        let stripe = on_a_map("lon", |[_, _, lon]| (2..6).contains(&lon));
+        assert_eq!((stripe.len(), stripe[0].severity), (1, Severity::Warning), "{stripe:?}");
+        assert!(stripe[0].message.contains("lon[2..5]"), "{}", stripe[0].message);
+        let tile = on_a_map("lon", |[_, _, lon]| lon >= 5);
+        assert_eq!((tile.len(), tile[0].severity), (1, Severity::Warning), "{tile:?}");
+        assert!(tile[0].message.contains("lon[5..9]"), "{}", tile[0].message);
+        // a border that a filter leaves, and a coast
+        assert_eq!(on_a_map("lon", |[_, lat, lon]| lat == 0 || lat == 7 || lon < 2), []);
+        assert_eq!(on_a_map("lon", |[_, lat, lon]| lon < 5 || (lat > 2 && lon == 7)), []);
+        // ids are ids wherever they stand, other dimensions that are last are not known
+        let member = on_a_map("member", |[_, lat, member]| member == 9 || lat == member);
+        assert_eq!((member.len(), member[0].severity), (1, Severity::Error), "{member:?}");
+        assert_eq!(on_a_map("band", |[_, lat, band]| band == 9 || lat == band), []);
     }
 
     #[test]

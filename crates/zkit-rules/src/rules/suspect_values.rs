@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 
 use zkit_core::engine::{ArrayValues, UnitGrid};
+use zkit_core::grid::ChunkSet;
 use zkit_core::metadata::Json;
-use zkit_report::{ChunkBox, Confidence, Severity};
+use zkit_report::{ChunkBox, Confidence, Severity, format};
 
 use crate::depth::Depth;
 use crate::finder::Finder;
 use crate::observe::{ArrayObservation, StoreObservation};
 use crate::packing::{Packing, is_float, plausible_range, stored_range};
 use crate::rule::{Check, Rule};
-use crate::values::{number, seen_data};
+use crate::values::{number, seen_data, with_units};
 use crate::words::span_in_words;
 
 /// Least and largest values of chunks that are compared with what packed integers unpack to.
@@ -20,6 +21,9 @@ const EXTREMES_MOST: usize = 4_096;
 const CHANCE: f64 = 1e-5;
 /// Factors below this are those of packing, not of units, where the offset lies among the values.
 const FINE: f64 = 0.1;
+/// The least temperatures on Earth by far, in kelvin and in degrees Celsius.
+const KELVIN_LEAST: f64 = 80.0;
+const CELSIUS_LEAST: f64 = -150.0;
 /// Rows of chunks that a break between two versions needs to stand out from.
 const ROWS_LEAST: usize = 8;
 /// How much larger than any other step, and than a typical one, a break is.
@@ -48,7 +52,9 @@ Numbers that decode, and make no sense:
 - two versions (error, low confidence): at one border of chunks along the first dimension, the least, the largest and the
   mean value all make a step the same way that is several times larger than any other. An array that was overwritten, and
   whose writer died on the way, looks like this; nothing is missing.
-- another unit (note): all floats lie outside of where their unit says, such as temperatures of -20 to 35 K.
+- another unit: all floats lie outside of where their unit says, such as temperatures of -20 to 35 K, or are fractions where the
+  unit is percent and the quantity reaches a hundred (notes); most chunks lie inside and some outside altogether, or temperatures
+  in kelvin are below zero like those in degrees Celsius (warnings): a part was written in another unit.
 - byte order (note): the extremes of floats are astronomical, and ordinary with their bytes turned round.
 
 On disk: as any other value.
@@ -65,6 +71,8 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
         report_scaled_twice((array, values), finder);
         report_byte_order(array, finder);
         report_other_unit(array, finder);
+        report_part_in_other_unit((array, values), finder);
+        report_fractions_as_percent(array, finder);
         report_two_versions(store, (array, values), finder);
     }
 }
@@ -205,6 +213,84 @@ fn report_other_unit(array: &ArrayObservation<'_>, finder: &mut Finder<'_>) {
         number(max),
         number(low),
         number(high)
+    );
+    finder
+        .array(array.path(), message)
+        .evidence("kind", "other-unit")
+        .remedy("find out which unit the numbers are in, and correct the attribute");
+}
+
+/// Reports values of which a part lies where its unit says, and another part where no values of it can.
+fn report_part_in_other_unit(
+    (array, values): (&ArrayObservation<'_>, &ArrayValues),
+    finder: &mut Finder<'_>,
+) {
+    let packing = Packing::of(array).unwrap_or(Packing { scale: 1.0, offset: 0.0 });
+    let (Some((low, high)), Some(stored)) = (plausible_range(array), stored_range(array)) else { return };
+    let (min, max) = packing.unpack_range(stored);
+    // floats with a factor may be unpacked already, and what stands for missing values has a rule of its own
+    let told = (is_float(array) && !packing.is_identity()) || values.stand_in.is_some();
+    if told || (min >= low && max <= high) {
+        return;
+    }
+    let varied = values.units.iter().flatten().filter(|unit| unit.valid > 0 && !unit.constant);
+    let (mut inside, mut outside) = (0u64, ChunkSet::default());
+    for unit in varied {
+        let (least, largest) = packing.unpack_range((unit.min, unit.max));
+        if least >= low && largest <= high {
+            inside += 1;
+        } else if largest < low || least > high {
+            outside.insert(unit.position);
+        }
+    }
+    let kelvin = low == KELVIN_LEAST;
+    let celsius = kelvin && (CELSIUS_LEAST..0.0).contains(&min) && (low..=high).contains(&max);
+    if !celsius && (outside.is_empty() || inside < outside.len()) {
+        return;
+    }
+    let units =
+        array.node.metadata.attributes.get("units").map_or_else(String::new, |units| units.to_string());
+    let where_ = match outside.len() {
+        0 => String::new(),
+        count => format!("; all values of {}", format::counted(count, "chunk", "chunks")),
+    };
+    let message = format!(
+        "values from {} to {}: a part does not fit units {units}, in which they would lie from {} to {}{where_}",
+        number(min),
+        number(max),
+        number(low),
+        number(high)
+    );
+    let draft = finder
+        .array(array.path(), message)
+        .severity(Severity::Warning)
+        .evidence("kind", "part-in-other-unit");
+    let draft = if outside.is_empty() { draft } else { with_units(draft, values, &outside) };
+    draft.remedy("find out which unit that part is in, and write it again");
+}
+
+/// Reports percentages of quantities that reach a hundred, none of which is above one.
+fn report_fractions_as_percent(array: &ArrayObservation<'_>, finder: &mut Finder<'_>) {
+    let attributes = &array.node.metadata.attributes;
+    let text = |name| attributes.get(name).and_then(Json::as_str).unwrap_or_default().to_lowercase();
+    let names = [text("standard_name"), text("long_name"), array.name().to_lowercase()].join(" ");
+    let reaches =
+        ["humidity", "cloud", "area_fraction", "area fraction"].iter().any(|word| names.contains(word));
+    let packing = Packing::of(array).unwrap_or(Packing { scale: 1.0, offset: 0.0 });
+    let Some((min, max)) = stored_range(array).map(|stored| packing.unpack_range(stored)) else { return };
+    // rounding, and supersaturation
+    if !["%", "percent"].contains(&text("units").as_str())
+        || !reaches
+        || min < 0.0
+        || !(0.5..1.5).contains(&max)
+    {
+        return;
+    }
+    let message = format!(
+        "values from {} to {} do not fit units \"{}\": they look like fractions",
+        number(min),
+        number(max),
+        text("units")
     );
     finder
         .array(array.path(), message)
@@ -456,6 +542,39 @@ mod tests {
         );
         assert!(found(r#"{"units": "degC", "standard_name": "air_temperature"}"#, &rows).is_empty());
         assert!(found(r#"{"units": "K"}"#, &rows).is_empty(), "lapse rates and ranges are in K too");
+    }
+
+    #[test]
+    fn a_part_in_another_unit_is_told() {
+        let days = |celsius: std::ops::Range<usize>, attributes: &str| {
+            let level = |day: usize| if celsius.contains(&day) { -10.0 } else { 265.0 };
+            let row = |day: usize| (0..20).map(|at| level(day) + (day + at) as f32).collect();
+            found(attributes, &(0..6).map(row).collect::<Vec<Vec<f32>>>())
+        };
+        let kelvin = r#"{"units": "K"}"#;
+        let part = days(4..6, kelvin);
+        assert_eq!((part.len(), part[0].severity), (1, Severity::Warning), "{part:?}");
+        assert!(part[0].message.ends_with("; all values of 2 chunks"), "{}", part[0].message);
+        assert_eq!(part[0].chunks.as_ref().unwrap()[0].first, [4, 0]);
+        assert_eq!(days(6..6, kelvin), []);
+        assert_eq!(days(4..6, r#"{"units": "K", "long_name": "temperature difference"}"#), []);
+        assert_eq!(days(0..6, kelvin), [], "no part of it fits, so that kelvins may be differences");
+        // within one chunk of all days
+        let warm_and_cold = [(0..20).map(|at| if at < 10 { -5.0 } else { 280.0 } + at as f32).collect()];
+        assert_eq!(found(kelvin, &warm_and_cold).len(), 1);
+        let padded = [(0..20).map(|at| if at < 10 { 0.0 } else { 280.0 + at as f32 }).collect()];
+        assert_eq!(found(kelvin, &padded), []);
+    }
+
+    #[test]
+    fn fractions_are_no_percentages_of_what_reaches_a_hundred() {
+        let noted = |attributes: &str, largest: f32| {
+            found(attributes, &[(0..20).map(|at| at as f32 * largest / 19.0).collect()]).len()
+        };
+        let humidity = r#"{"units": "%", "standard_name": "relative_humidity"}"#;
+        assert_eq!([noted(humidity, 1.0), noted(humidity, 100.0), noted(humidity, 0.2)], [1, 0, 0]);
+        assert_eq!(noted(r#"{"units": "1", "standard_name": "relative_humidity"}"#, 1.0), 0);
+        assert_eq!(noted(r#"{"units": "%", "long_name": "probability of hail"}"#, 1.0), 0);
     }
 
     #[test]

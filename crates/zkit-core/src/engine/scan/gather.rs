@@ -45,8 +45,8 @@ pub struct ArrayValues {
     pub constant: ChunkSet,
     /// Chunks that hold an infinity.
     pub infinite: ChunkSet,
-    /// NaN and missing values along dimensions, but for the last two of three and more, which are mostly places on a map; empty where there is
-    /// none.
+    /// NaN and missing values along dimensions, but for those without names among the last two of three and more, which are
+    /// mostly places on a map; empty where there is none.
     pub nan: Vec<NanProfile>,
     /// Chunks that do not decode to what metadata promises.
     pub corrupt: BadUnits,

@@ -1,4 +1,4 @@
-//! NaN and missing values along the leading dimensions of a whole array, put together from its chunks.
+//! NaN and missing values along the dimensions of a whole array, put together from its chunks.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -47,12 +47,11 @@ struct Counts {
 impl Profiles {
     pub(super) fn new(metadata: &ArrayMetadata, may_be_void: bool) -> Self {
         let shape = metadata.shape();
-        // the last two of three and more are mostly places on a map, where NaN is a matter of course
-        let profiled = if shape.len() > 2 { shape.len() - 2 } else { shape.len() };
+        // the last two of three and more are mostly places on a map, of which only those with names are told apart
+        let leading = if shape.len() > 2 { shape.len() - 2 } else { shape.len() };
         let name = |d: usize| metadata.dimension_names.as_ref()?.get(d)?.as_deref();
         let wanted = |d: usize, length: u64| {
-            let steps = d < profiled || name(d).is_some_and(names_steps);
-            may_be_void && steps && (1..=LONGEST).contains(&length)
+            may_be_void && (d < leading || name(d).is_some()) && (1..=LONGEST).contains(&length)
         };
         let dimension = |(d, &length)| Dimension { wanted: wanted(d, length), counts: OnceLock::new() };
         Self { dimensions: shape.iter().enumerate().map(dimension).collect() }
@@ -137,13 +136,6 @@ impl Dimension {
         });
         made.as_ref()
     }
-}
-
-/// Returns whether a dimension of this name is one of steps or ids, wherever it stands: series of points have time last.
-fn names_steps(name: &str) -> bool {
-    const NAMES: [&str; 9] = ["step", "lead", "date", "day", "month", "year", "hour", "id", "sample"];
-    let name = name.to_ascii_lowercase();
-    name.contains("time") || NAMES.contains(&name.as_str()) || name.ends_with("_id")
 }
 
 /// Adds `across` to every index from `start` to `end`.

@@ -91,6 +91,20 @@ pub fn survey_store(
     Ok(StoreSurvey { arrays: surveys, files })
 }
 
+/// Looks at the first bytes, the last ones or the shard index of the chunks of `arrays`, whose listings `surveys` hold: as
+/// [`survey_store`] does at [`Closeness::Headers`].
+///
+/// What cannot be read becomes a fault. Errors: `Cancelled`.
+pub fn survey_heads(
+    store: &Store,
+    arrays: &[&ArrayNode],
+    surveys: &mut [ArraySurvey],
+    run: (&dyn Observer, &Cancel),
+) -> Result<()> {
+    let expected: Vec<Expected> = arrays.iter().map(|array| Expected::of(array)).collect();
+    look_at_heads(store, arrays, &expected, surveys, run)
+}
+
 type ListedStore = (Vec<Result<Listed>>, StoreFiles, Vec<String>);
 
 /// Lists the folders of arrays side by side, then the rest.

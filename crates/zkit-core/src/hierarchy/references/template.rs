@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use super::GENERATED_MOST;
 use crate::metadata::Json;
 
 /// Texts are not filled in beyond this: templates in templates multiply.
@@ -66,6 +67,9 @@ impl Templates {
         if dimensions.iter().any(|(_, steps)| steps.len() == 0) {
             return Ok(());
         }
+        let too_many = || "its rules generate more references than zkit reads".to_owned();
+        let count = dimensions.iter().try_fold(1usize, |count, (_, steps)| count.checked_mul(steps.len()));
+        count.filter(|&count| count <= GENERATED_MOST).ok_or_else(too_many)?;
         loop {
             let variables =
                 dimensions.iter().zip(&at).map(|((name, steps), &at)| ((*name).to_owned(), steps.at(at)));
@@ -82,7 +86,7 @@ impl Templates {
             };
             let (key, url) = (self.render(key, &variables, 0)?, self.render(url, &variables, 0)?);
             if !take(key, url, range) {
-                return Err("its rules generate more references than zkit reads".to_owned());
+                return Err(too_many());
             }
             // the last dimension runs fastest
             let mut dimension = dimensions.len();
@@ -396,5 +400,10 @@ mod tests {
             expected.map(|(key, offset)| (key.to_owned(), "s3://b/x.nc".to_owned(), Some((offset, 10))));
         assert_eq!(found, expected);
         assert!(templates.generate(&rule, |_, _, _| false).unwrap_err().contains("more references"));
+        let endless =
+            r#"{"key":"a/{{i}}.{{j}}","url":"u","dimensions":{"i":{"stop":1000000},"j":{"stop":1000000}}}"#;
+        let endless = Json::parse(endless.as_bytes()).unwrap();
+        let refused = templates.generate(&endless, |_, _, _| panic!("generated before it was counted"));
+        assert!(refused.unwrap_err().contains("more references"));
     }
 }
