@@ -45,3 +45,16 @@ fn one_array_can_be_asked_for() {
     let answer = run(zkit().arg("digest").arg(fixture(TOUR)).arg("lat").args(["--format", "json"]));
     assert_eq!(arrays(&answer.json()).keys().collect::<Vec<_>>(), ["/lat"]);
 }
+
+#[test]
+fn an_array_that_no_digest_would_ever_end_of_is_refused() {
+    let store = tempfile::tempdir().expect("a temporary folder");
+    let array = r#"{"zarr_format":2,"shape":[1000000000,1000000000],"chunks":[1,1],"dtype":"<f4","fill_value":0,
+        "compressor":null,"filters":null,"order":"C"}"#;
+    std::fs::write(store.path().join(".zarray"), array).expect("metadata can be written");
+    std::fs::write(store.path().join("0.0"), [0; 4]).expect("a chunk can be written");
+    let answer = run(zkit().arg("digest").arg(store.path()).args(["--format", "json"]));
+    let told = arrays(&answer.json())["/"]["error"].as_str().expect("an error").to_owned();
+    assert_eq!(answer.code, 3, "{told}");
+    assert!(told.contains("decodes to 3.5 EiB"), "{told}");
+}

@@ -1,5 +1,6 @@
 """Zip files as stores, from disk, from a bucket and from a web server, judged by what was put in."""
 
+import json
 import zipfile
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 import bucket
 import oracle
 import web
-from conftest import FIXTURES
+from conftest import FIXTURES, MEMORY_LIMIT_MB
 
 STORES = ("ostia_sst.zarr", "sharded_index_end.zarr", "mixed_types.zarr")
 
@@ -57,6 +58,17 @@ def test_a_member_that_is_damaged_is_named_and_hides_no_other(zkit, tmp_path):
     outcome = zkit("digest", archive, "--format", "json")
     errors = {array["path"]: array["error"] for array in outcome.json()["arrays"] if array["error"]}
     assert outcome.code == 1 and errors.keys() == {"/analysed_sst"} and "checksum" in errors["/analysed_sst"]
+
+
+def test_a_member_that_inflates_beyond_its_chunk_is_not_read(zkit, tmp_path):
+    array = {"zarr_format": 2, "shape": [4], "chunks": [4], "dtype": "<f4", "fill_value": 0}
+    with zipfile.ZipFile(tmp_path / "store.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(".zgroup", '{"zarr_format": 2}')
+        archive.writestr("a/.zarray", json.dumps({**array, "compressor": None, "filters": None, "order": "C"}))
+        archive.writestr("a/0", bytes(300 << 20))
+    outcome = zkit("recompress", tmp_path / "store.zip", tmp_path / "copy.zarr", "--dry-run")
+    assert outcome.code == 3 and "a/0" in outcome.err, outcome.err
+    assert outcome.peak_mb < MEMORY_LIMIT_MB
 
 
 def test_a_zip_file_that_is_cut_off_says_so(zkit, tmp_path):

@@ -124,6 +124,10 @@ fn decoded_bytes(array: &ArrayCopy) -> u64 {
 fn sample(array: &ArrayCopy, store: &Store, cancel: &Cancel, rates: &mut Rates) -> Result<()> {
     let (mut scratch, mut encoded, mut out) = (Scratch::new(), Vec::new(), Vec::new());
     let mut key = String::new();
+    // a listing may promise more than any chunk of this shape holds
+    let decoded = array.source.metadata.chunk_decoded_bytes();
+    let plausible = decoded.map_or(u64::MAX, |bytes| bytes.saturating_mul(2).saturating_add(16 << 20));
+    let encoded_limit = array.largest_bytes.saturating_mul(2).min(plausible);
     let step = array.stored.len().div_ceil(SAMPLED_CHUNKS as u64).max(1);
     for position in array.stored.iter().step_by(crate::units::saturating_usize(step)) {
         cancel.check()?;
@@ -132,7 +136,7 @@ fn sample(array: &ArrayCopy, store: &Store, cancel: &Cancel, rates: &mut Rates) 
         array.source.chunk_key(&index, &mut key);
         let started = Instant::now();
         if array.decoded_chunk_bytes() > SAMPLE_CHUNK_BYTES
-            || !store.get(&key, array.largest_bytes.saturating_mul(2), &mut encoded)?
+            || !store.get(&key, encoded_limit, &mut encoded)?
         {
             continue;
         }

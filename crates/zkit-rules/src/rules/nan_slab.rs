@@ -36,9 +36,10 @@ file could not be read, steps that a rechunk lost. Other steps are not, so that 
 
 On disk: chunks are there; where a chunk spans several steps, only decoding shows which of them are NaN.
 
-Legitimate: along latitude, longitude, height and the like NaN is where there is no data (land, sea, poles, below the
-ground): only a few slabs inside, whose neighbours are all but free of NaN, are told there, as a warning. Not looked
-at are single values of one-dimensional arrays. The first steps of a running mean or an accumulation are NaN, and variables that exist at
+Legitimate: along latitude, longitude, height and the like, and along the last two of three and more dimensions that are no
+steps or ids by name, NaN is where there is no data (land, sea, poles, below the ground): only a few slabs are told there, as a
+warning, if they lie inside between neighbours that are all but free of NaN, or if everything else is and they lie inside
+or end where chunks do. Cells, faces and nodes of meshes are never told, nor single values of one-dimensional arrays. The first steps of a running mean or an accumulation are NaN, and variables that exist at
 every n-th step only are NaN between, instruments leave gaps in many places, and rows of different length (the observations of
 trajectories) are filled up with NaN, more and more towards the end: these are notes, and so are arrays most of which is NaN.
 
@@ -77,6 +78,15 @@ fn is_place(name: &str) -> bool {
         "projection",
     ];
     PLACES.contains(&name.as_str()) || starts.iter().any(|start| name.starts_with(start))
+}
+
+/// Returns whether a dimension of this name counts the points of a mesh: one of them is no row of a map.
+fn is_point(name: &str) -> bool {
+    const NAMES: [&str; 8] = ["cell", "node", "face", "edge", "vert", "point", "value", "pixel"];
+    let name = name.to_lowercase();
+    NAMES.iter().any(|start| {
+        name.starts_with(start) || name.strip_prefix('n').is_some_and(|name| name.starts_with(start))
+    })
 }
 
 /// Returns whether a dimension of this name is one of steps or ids, wherever it stands: series of points have time last.
@@ -122,7 +132,7 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
             });
             // places without data have neighbours that lack some of it
             let chunk = array.node.metadata.chunk_shape()[profile.dimension];
-            let told = steps || (named.is_some() && stands_alone(profile, chunk));
+            let told = steps || (named.is_some_and(|name| !is_point(name)) && stands_alone(profile, chunk));
             if told
                 && across
                 && let Some(mut slabs) = slabs_of(profile)
@@ -396,6 +406,9 @@ mod tests {
         // a border that a filter leaves, and a coast
         assert_eq!(on_a_map("lon", |[_, lat, lon]| lat == 0 || lat == 7 || lon < 2), []);
         assert_eq!(on_a_map("lon", |[_, lat, lon]| lon < 5 || (lat > 2 && lon == 7)), []);
+        for mesh in ["cell", "ncells", "nodes", "nFaces"] {
+            assert_eq!(on_a_map(mesh, |[_, _, cell]| cell == 4), [], "{mesh}");
+        }
         // ids are ids wherever they stand, other dimensions that are last are not known
         let member = on_a_map("member", |[_, lat, member]| member == 9 || lat == member);
         assert_eq!((member.len(), member[0].severity), (1, Severity::Error), "{member:?}");

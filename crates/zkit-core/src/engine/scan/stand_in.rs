@@ -23,7 +23,7 @@ pub struct StandIn {
 
 /// Values that stand for missing ones in floats: netCDF's defaults (float, double), CMIP's, GDAL's, round numbers of old
 /// formats, and the least of integers that were unpacked.
-const OF_FLOATS: [f64; 16] = [
+const OF_FLOATS: [f64; 20] = [
     9.969_209_968_386_869e36,
     1e20,
     -1e20,
@@ -37,6 +37,10 @@ const OF_FLOATS: [f64; 16] = [
     -9999.0,
     -99999.0,
     -999.0,
+    -99.9,
+    -99.99,
+    -999.9,
+    -9999.9,
     -32768.0,
     -32767.0,
     -2147483648.0,
