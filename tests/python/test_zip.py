@@ -60,15 +60,14 @@ def test_a_member_that_is_damaged_is_named_and_hides_no_other(zkit, tmp_path):
     assert outcome.code == 1 and errors.keys() == {"/analysed_sst"} and "checksum" in errors["/analysed_sst"]
 
 
-def test_a_member_that_inflates_beyond_its_chunk_is_not_read(zkit, tmp_path):
+def test_estimates_do_not_read_a_member_that_inflates_beyond_its_chunk(zkit, tmp_path):
     array = {"zarr_format": 2, "shape": [4], "chunks": [4], "dtype": "<f4", "fill_value": 0}
     with zipfile.ZipFile(tmp_path / "store.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(".zgroup", '{"zarr_format": 2}')
         archive.writestr("a/.zarray", json.dumps({**array, "compressor": None, "filters": None, "order": "C"}))
         archive.writestr("a/0", bytes(300 << 20))
     outcome = zkit("recompress", tmp_path / "store.zip", tmp_path / "copy.zarr", "--dry-run")
-    assert outcome.code == 3 and "a/0" in outcome.err, outcome.err
-    assert outcome.peak_mb < MEMORY_LIMIT_MB
+    assert outcome.code == 0 and outcome.peak_mb < MEMORY_LIMIT_MB, outcome
 
 
 def test_a_zip_file_that_is_cut_off_says_so(zkit, tmp_path):
