@@ -79,16 +79,17 @@ def test_values_behind_references_are_those_of_the_store(zkit, store, tmp_path):
     assert "time 2021-03-29..30 is NaN" in slabs[0][0]["message"]
 
 
-@pytest.mark.parametrize(("spared", "rule"), ((0, "truncated-chunk"), (40, "corrupt-chunk")))
-def test_a_chunk_behind_a_reference_that_does_not_decode_is_named(zkit, store, tmp_path, spared, rule):
+def test_a_chunk_behind_a_reference_that_does_not_decode_is_named(zkit, store, tmp_path):
     refs = written(store, tmp_path / "refs")
     data = bytearray((tmp_path / "refs" / "u10.bin").read_bytes())
     offset, length = json.loads(refs.read_text())["refs"]["u10/2.0"][1:]
-    data[offset + spared : offset + length] = b"\xff" * (length - spared) if spared else bytes(length)
+    data[offset : offset + length] = bytes(length)
     (tmp_path / "refs" / "u10.bin").write_bytes(data)
     report = audit(zkit, refs)[1]
     damaged = found(report, "corrupt-chunk") + found(report, "truncated-chunk")
-    assert [(one["rule"], one["array"], one["chunks"]) for one in damaged] == [(rule, "/u10", [[[2, 0], [2, 0]]])]
+    # its first bytes are no frame: it need not be decoded to be known
+    assert [(one["rule"], one["chunks"]) for one in damaged] == [("truncated-chunk", [[[2, 0], [2, 0]]])]
+    assert damaged[0]["array"] == "/u10"
 
 
 def test_headers_of_chunks_behind_references_are_looked_at(zkit, store, tmp_path):
