@@ -36,7 +36,7 @@ use crate::store::Store;
 /// How closely the stored chunks of each array are looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SurveyDepth {
-    /// Which chunks are stored, and how large they are; one listing an array.
+    /// Which chunks are stored, and how large they are; one listing an array, or a request a chunk where there are none.
     Listing {
         /// Chunks of an array that its [`Listing::sample`] holds at most.
         sample_most: usize,
@@ -70,7 +70,8 @@ pub struct ArraySurvey {
 /// Looks at what is stored of `arrays`; results are in their order.
 ///
 /// Memory follows what is stored (a few bytes a chunk), never the size of the grids. Objects that cannot be read
-/// become defects. Errors: `Cancelled`, and `Unsupported` where the store cannot be listed.
+/// become defects. Errors: `Cancelled`, and `Unsupported` where the store cannot be listed and the chunks are too many to be
+/// asked for.
 pub fn survey(
     store: &Store,
     arrays: &[&ArrayNode],

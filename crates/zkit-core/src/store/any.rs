@@ -8,6 +8,7 @@ use rayon::prelude::*;
 use crate::cancel::Cancel;
 use crate::error::{Error, ErrorKind, Result};
 use crate::location::StoreUrl;
+use crate::units::saturating_usize;
 
 use super::chunk_cache::ChunkCache;
 use super::integrity::StoreChecksums;
@@ -163,6 +164,11 @@ impl Store {
             Self::Zip(store) => store.is_remote(),
             Self::References(store) => store.is_remote(),
         }
+    }
+
+    /// Returns whether it can be listed; of a web server one can only ask whether a key is there, see [`Self::see_many`].
+    pub fn is_listable(&self) -> bool {
+        !matches!(self, Self::Remote(store) if !store.is_listable())
     }
 
     /// Returns how many reads may wait for a network at once; 0 where none does.
@@ -386,4 +392,11 @@ pub(super) fn too_large(place: &str, size: u64, limit: u64) -> Error {
         ErrorKind::OverBudget,
         format!("could not read {place}: it holds {size}, at most {limit} expected"),
     )
+}
+
+/// Returns at most `length` bytes at `offset`: fewer, or none, where they end before.
+pub(super) fn part_of(bytes: &[u8], offset: u64, length: u64) -> &[u8] {
+    let start = saturating_usize(offset).min(bytes.len());
+    let end = start.saturating_add(saturating_usize(length)).min(bytes.len());
+    &bytes[start..end]
 }

@@ -257,9 +257,7 @@ impl ZipStore {
             return Err(too_large(&self.place(key), member.bytes, INFLATED_BYTES_MOST));
         }
         self.read(key, member, buffer)?;
-        let start = saturating_usize(offset).min(buffer.len());
-        buffer.drain(..start);
-        buffer.truncate(saturating_usize(length));
+        *buffer = part_of(buffer, offset, length).to_vec();
         Ok(Some(member.bytes))
     }
 
