@@ -184,6 +184,15 @@ pub(super) fn spread<T: Sync, R: Send>(
     if !store.is_remote() {
         return items.par_iter().map(work).collect();
     }
+    side_by_side(store.reads_in_flight(), items, work)
+}
+
+/// Runs `work` on every item, on so many plain threads at most; results are in the order of `items`.
+pub(super) fn side_by_side<T: Sync, R: Send>(
+    threads_most: usize,
+    items: &[T],
+    work: impl Fn(&T) -> R + Sync + Send,
+) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let take_turns = || {
         let mut done = Vec::new();
@@ -194,9 +203,8 @@ pub(super) fn spread<T: Sync, R: Send>(
         }
     };
     let mut results: Vec<(usize, R)> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..store.reads_in_flight().clamp(1, items.len().max(1)))
-            .map(|_| scope.spawn(take_turns))
-            .collect();
+        let threads: Vec<_> =
+            (0..threads_most.max(1).min(items.len())).map(|_| scope.spawn(take_turns)).collect();
         threads
             .into_iter()
             .flat_map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))

@@ -141,12 +141,12 @@ fn children(
     candidates
 }
 
-/// Reads the metadata of candidates; returns those whose children are to be read, and whether they have metadata.
+/// Reads the metadata of candidates; returns those whose children are to be read, and what metadata they have.
 fn read_nodes(
     hierarchy: &mut Hierarchy,
     store: &Store,
     candidates: Vec<Candidate>,
-) -> Vec<(Candidate, bool)> {
+) -> Vec<(Candidate, Metadata)> {
     let first = read_first(store, &candidates);
     let mut groups = Vec::new();
     let mut v2 = Vec::new();

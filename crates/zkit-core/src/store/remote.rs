@@ -274,9 +274,20 @@ impl RemoteStore {
         prefix: &str,
         visit: &mut dyn FnMut(ObjectInfo<'_>) -> ControlFlow<()>,
     ) -> Result<()> {
+        self.list_cut(prefix, &[], visit)
+    }
+
+    /// Calls `visit` for the objects below `prefix` until it breaks off; where there are many, what lies between `cuts`, keys below
+    /// it, is listed side by side.
+    pub(super) fn list_cut(
+        &self,
+        prefix: &str,
+        cuts: &[&str],
+        visit: &mut dyn FnMut(ObjectInfo<'_>) -> ControlFlow<()>,
+    ) -> Result<()> {
         self.check_listable()?;
         let path = self.inner.path(prefix)?;
-        self.wait(self.inner.list_while((prefix, &path), &mut |key, object| {
+        self.wait(self.inner.list_while((prefix, &path), cuts, &mut |key, object| {
             if let Some(cached) = &self.inner.cached {
                 cached.saw_listed(object);
             }

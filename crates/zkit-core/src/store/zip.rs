@@ -11,7 +11,7 @@ use std::path::Path;
 
 use rayon::prelude::*;
 
-use super::any::{Child, ChildKind, ObjectInfo, ObjectKind, ObjectStat, StoreOptions, too_large};
+use super::any::{Child, ChildKind, ObjectInfo, ObjectKind, ObjectStat, StoreOptions, part_of, too_large};
 use super::byte_source::ByteSource;
 use super::local::LocalStore;
 use super::remote::FetchResult;
