@@ -222,7 +222,7 @@ fn read_first(store: &Store, candidates: &[Candidate]) -> Vec<(FetchResult, Fetc
     let is_v3 = |candidate: &Candidate| store.is_remote() && candidate.parent == Metadata::V3;
     let mut both = read(candidates.iter().filter(|one| !is_v3(one)).collect(), &["zarr.json", ".zarray"]);
     let mut v3 = read(candidates.iter().filter(|one| is_v3(one)).collect(), &["zarr.json"]);
-    let mut next = |fetched: &mut std::vec::IntoIter<FetchResult>| fetched.next().unwrap_or(Ok(None));
+    let next = |fetched: &mut std::vec::IntoIter<FetchResult>| fetched.next().unwrap_or(Ok(None));
     let mut first: Vec<(FetchResult, FetchResult)> = candidates
         .iter()
         .map(|candidate| match is_v3(candidate) {
