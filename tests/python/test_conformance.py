@@ -4,8 +4,13 @@ What is done to stores is the same everywhere; what it gives is judged by other 
 client fetched.
 """
 
+import functools
+import http.server
 import json
+import os
+import shutil
 import subprocess
+import threading
 import time
 
 import copies
@@ -15,6 +20,7 @@ import oracle
 import pytest
 import servers
 import xarray
+import zarr
 from conftest import FIXTURES, MANIFEST, SOUND
 from faultproxy import FaultProxy
 from fields import assert_same, grid, opened, write
@@ -101,8 +107,7 @@ def assert_must_be_listed(zkit, place, stored, command):
     assert outcome.code == 3 and "consolidate it" in outcome.err, outcome.err
 
 
-def depths(place):
-    return ("metadata", "headers") if place.listable else ("metadata",)
+DEPTHS = ("metadata", "listing", "headers")
 
 
 @pytest.mark.parametrize("name", STORES)
@@ -110,7 +115,7 @@ def test_inspect_says_the_same_as_from_disk(zkit, place, stored, name):
     if name == LISTED and not place.listable:
         return assert_must_be_listed(zkit, place, stored, "inspect")
     url = place.url(stored(place, name))
-    for depth in depths(place):
+    for depth in DEPTHS:
         found = ran(zkit, place, "inspect", url, "--depth", depth, "--format", "json").json()
         expected = zkit.json("inspect", FIXTURES / name, "--depth", depth)
         assert found["arrays"] == expected["arrays"]
@@ -137,8 +142,12 @@ def test_audit_finds_the_same_as_on_disk(zkit, place, stored):
         url = place.url(stored(place, name))
         expected = findings(zkit("audit", FIXTURES / name, *arguments), FIXTURES / name)
         outcome = zkit("audit", url, *arguments, **place.environment())
-        if place.listable:
-            assert findings(outcome, url) == expected, outcome.err
+        if not place.listable and name == LISTED:
+            assert outcome.code == 3 and "consolidate it" in outcome.err, outcome.err
+            continue
+        assert findings(outcome, url) == expected, outcome.err
+        [said] = outcome.json()["stores"]
+        assert any("has no listing" in what for what in said["not_seen"]) != place.listable
 
 
 def test_names_that_need_escapes_are_those_that_were_meant(zkit, place, tmp_path):
@@ -174,21 +183,150 @@ def test_what_is_not_there_is_said_not_to_be_there(zkit, place):
 # ---- copies -----------------------------------------------------------------------------------------------------
 
 
-def test_a_copy_from_there_is_faithful(zkit, writable, stored, tmp_path):
-    url, copy = writable.url(stored(writable, "ostia_sst.zarr")), tmp_path / "copy.zarr"
+def test_a_copy_from_there_is_faithful(zkit, place, stored, tmp_path):
+    url, copy = place.url(stored(place, "ostia_sst.zarr")), tmp_path / "copy.zarr"
     codec = "blosc:zstd:3:bitshuffle"
-    ran(zkit, writable, "recompress", url, copy, "--zarr-format", "3", "--codec", codec, "--verify", "full")
+    ran(zkit, place, "recompress", url, copy, "--zarr-format", "3", "--codec", codec, "--verify", "full")
     copies.assert_faithful(copies.Source(FIXTURES / "ostia_sst.zarr"), copy, zarr_format="3", codec=codec)
 
 
+@pytest.mark.parametrize("command", ["slice", "recompress"])
 @pytest.mark.parametrize("destination", WRITABLE)
-def test_what_a_web_server_has_is_copied_by_a_slice(zkit, places, stored, key, tmp_path, destination):
+def test_what_a_web_server_has_is_copied_to_everywhere(zkit, places, stored, key, tmp_path, destination, command):
     web, destination = places("HTTP"), places(destination)
-    url = web.url(stored(web, "ostia_sst.zarr"))
-    refused = zkit("recompress", url, destination.url(key), **destination.environment())
-    assert refused.code == 3 and "web servers have no listing" in refused.err, refused.err
-    ran(zkit, destination, "slice", url, "--to", destination.url(key))
+    to = ["--to", destination.url(key)] if command == "slice" else [destination.url(key)]
+    ran(zkit, destination, command, web.url(stored(web, "ostia_sst.zarr")), *to)
     assert oracle.digests(fetched(destination, key, tmp_path)) == copies.Source(FIXTURES / "ostia_sst.zarr").digests
+
+
+# ---- a web server, which can only be asked ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def sparse(places, request):
+    """A consolidated store behind nginx of which every other chunk is absent: its values, its key, its folder."""
+    web, key = places("HTTP"), f"sparse/{request.node.name}.zarr"
+    folder = web.root / key
+    values = np.arange(12 * 6 * 4, dtype="<f4").reshape(12, 6, 4)
+    values[::2] = -1
+    group = zarr.create_group(folder, zarr_format=3)
+    array = group.create_array("a", shape=values.shape, chunks=(1, 3, 4), dtype="<f4", fill_value=-1)
+    array[...] = values
+    group.create_array("empty", shape=(5,), chunks=(1,), dtype="<i4", fill_value=7)
+    zarr.consolidate_metadata(folder)
+    assert len(list(folder.rglob("c/*/*/*"))) == 12, "absent chunks are not written"
+    return web, key, values
+
+
+@pytest.mark.parametrize("chunks", [(), ("--chunks", "6,6,2")], ids=["recode", "rechunk"])
+def test_absent_chunks_of_a_web_server_are_found_by_asking_and_stay_absent(zkit, sparse, tmp_path, chunks):
+    web, key, values = sparse
+    copy = tmp_path / "copy.zarr"
+    ran(zkit, web, "recompress", web.url(key), copy, "--codec", "zstd:1", "--verify", "full", *chunks)
+    np.testing.assert_array_equal(zarr.open_group(copy, mode="r")["a"][...], values)
+    np.testing.assert_array_equal(zarr.open_group(copy, mode="r")["empty"][...], np.full(5, 7))
+    assert not list((copy / "empty").rglob("c/*"))
+    if not chunks:
+        stored = sorted(p.relative_to(copy) for p in copy.rglob("c/*/*/*"))
+        assert stored == sorted(p.relative_to(web.root / key) for p in (web.root / key).rglob("c/*/*/*"))
+
+
+def test_what_a_web_server_refuses_is_never_absent(zkit, sparse, tmp_path):
+    web, key, _ = sparse
+    with FaultProxy(web.port) as proxy:
+        for rule in ({"status": 403}, {"method": "HEAD", "status": 405}):
+            proxy.reset({"path": "a/c/3/0/0", **rule})
+            url = web.url(key).replace(f":{web.port}", f":{proxy.port}")
+            outcome = zkit("recompress", url, tmp_path / "copy.zarr", **web.environment())
+            assert outcome.code == 3 and "a/c/3/0/0" in outcome.err and "hint:" in outcome.err, outcome.err
+            assert not (tmp_path / "copy.zarr").exists()
+
+
+def test_a_copy_from_a_web_server_is_gone_on_with_unless_the_source_changed(zkit, sparse, tmp_path):
+    web, key, values = sparse
+    copy, job = tmp_path / "copy.zarr", ("--codec", "zstd:1", "--chunks", "1,6,4", "--jobs", "1")
+    with FaultProxy(web.port) as proxy:
+        url = web.url(key).replace(f":{web.port}", f":{proxy.port}")
+        # what is read last is waited for
+        proxy.reset({"method": "GET", "path": "a/c/11/1/0", "delay": 30})
+        first = begun(zkit, web, proxy, "recompress", url, copy, *job)
+        proxy.wait_for("a/c/11/1/0", seconds=30, method="GET")
+        first.kill()
+        first.communicate()
+        proxy.reset()
+        changed = web.root / key / "a/c/1/0/0"
+        before, stat = changed.read_bytes(), changed.stat()
+        changed.write_bytes(before + b"x")
+        refused = zkit("recompress", url, copy, *job, "--resume", **web.environment())
+        assert refused.code == 3 and "changed" in refused.err, refused.err
+        changed.write_bytes(before)
+        os.utime(changed, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+        ran(zkit, web, "recompress", url, copy, *job, "--resume")
+    np.testing.assert_array_equal(zarr.open_group(copy, mode="r")["a"][...], values)
+
+
+def test_an_array_of_more_chunks_than_can_be_asked_for_is_refused_at_once(zkit, sparse, tmp_path):
+    web, key, _ = sparse
+    document = json.loads((web.root / key / "zarr.json").read_text())
+    document["consolidated_metadata"]["metadata"]["a"]["shape"] = [1 << 40, 6, 4]
+    (web.root / key / "zarr.json").write_text(json.dumps(document))
+    for command in (["recompress", web.url(key), tmp_path / "copy.zarr"], ["audit", web.url(key)]):
+        outcome = zkit(*command, **web.environment(), timeout=20)
+        assert outcome.code == 3 and "would have to be asked for" in outcome.err, outcome.err
+
+
+def test_a_slice_of_a_web_server_is_cached_until_a_chunk_changes(zkit, sparse, tmp_path):
+    web, key, values = sparse
+    job = ("slice", web.url(key), "--isel", "dim_0=1..3", "--include", "a", "--cache", tmp_path / "cache")
+    first, again = ran(zkit, web, *job, "--format", "json").json(), ran(zkit, web, *job, "--format", "json").json()
+    assert first["cached"] is False and again["cached"] is True
+
+
+@pytest.fixture
+def plain_server(sparse):
+    """Python's own server of the same files, which ignores ranges: what it sent is counted in bytes."""
+    web, key, _ = sparse
+    handler = functools.partial(QuietHandler, directory=str(web.root))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
+        threading.Thread(target=running.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{running.server_address[1]}"
+        running.shutdown()
+
+
+class QuietHandler(http.server.SimpleHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+
+def test_a_server_that_ignores_ranges_is_read_as_well_and_that_is_said(zkit, plain_server, places, tmp_path):
+    web = places("HTTP")
+    for name in ("ostia_sst.zarr", "sharded_index_end.zarr"):
+        web.upload(FIXTURES / name, f"plain/{name}")
+        url, expected = f"{plain_server}/plain/{name}", oracle.digests(FIXTURES / name)
+        assert zkit.digests(url) == expected
+        ran(zkit, web, "recompress", url, tmp_path / name, "--codec", "zstd:1", "--verify", "full")
+        assert oracle.digests(tmp_path / name) == expected
+        found = ran(zkit, web, "inspect", url, "--depth", "headers", "--format", "json").json()
+        assert found["arrays"] == zkit.json("inspect", FIXTURES / name, "--depth", "headers")["arrays"]
+    shutil.make_archive(web.root / "plain/store", "zip", FIXTURES / "ostia_sst.zarr")
+    outcome = ran(zkit, web, "digest", f"{plain_server}/plain/store.zip", "--format", "json")
+    assert {array["path"]: array["sha256"] for array in outcome.json()["arrays"]} == oracle.digests(
+        FIXTURES / "ostia_sst.zarr"
+    )
+    assert outcome.json()["ranges_ignored"] > 0
+    assert "the server ignores ranges" in ran(zkit, web, "digest", f"{plain_server}/plain/store.zip").stdout.decode()
+
+
+def test_the_end_of_a_huge_object_is_not_fetched_from_a_server_that_ignores_ranges(zkit, plain_server, places):
+    web = places("HTTP")
+    (web.root / "plain").mkdir(exist_ok=True)
+    with open(web.root / "plain/huge.zip", "wb") as file:
+        file.truncate(1 << 30)
+    outcome = zkit("inspect", f"{plain_server}/plain/huge.zip")
+    assert outcome.code == 3 and "ignores ranges" in outcome.err and "copy the store" in outcome.err, outcome.err
+    assert outcome.seconds < 5
 
 
 @pytest.mark.parametrize("name", ["ostia_sst.zarr", "sharded_index_end.zarr"])

@@ -71,10 +71,12 @@ fn damaged_zip(hierarchy: Hierarchy, path: &Path) -> Result<Hierarchy> {
 }
 
 /// Puts what nodes say of themselves in the place of consolidated metadata, and returns both; `None` where there is
-/// none. Over a network each node costs requests, so that a shallow look takes consolidated metadata at its word.
+/// none. Over a network each node costs requests, so that a shallow look takes consolidated metadata at its word; where nothing
+/// can be listed, nodes are not found otherwise.
 pub(crate) fn read_nodes(hierarchy: &mut Hierarchy, run: &Run<'_>) -> Result<Option<Consolidation>> {
     match &hierarchy.store {
         Some(Store::References(_)) => Ok(None),
+        Some(store) if !store.is_listable() => Ok(None),
         Some(store) if !store.is_remote() || run.depth >= Depth::Headers => hierarchy.prefer_nodes(),
         _ => Ok(None),
     }
@@ -134,7 +136,7 @@ pub(crate) fn observe<'a>(
     for (array, survey) in observed.arrays.iter_mut().zip(seen.arrays) {
         array.survey = Some(survey);
     }
-    observed.files = Some(seen.files);
+    observed.files = seen.files;
     if run.depth >= Depth::Sample {
         look_at_values(&mut observed, run)?;
     }

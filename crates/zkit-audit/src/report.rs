@@ -88,8 +88,15 @@ fn reach(store: &StoreObservation<'_>) -> (Depth, Option<String>) {
         StoreKind::N5 => {
             (Depth::Headers, Some("datasets of N5: only the headers of their blocks".to_owned()))
         }
-        _ => (Depth::Full, None),
+        _ => (Depth::Full, unlisted(store)),
     }
+}
+
+/// Returns what is not seen of a store that cannot be listed.
+fn unlisted(store: &StoreObservation<'_>) -> Option<String> {
+    let opened = store.hierarchy.store.as_ref().filter(|opened| !opened.is_listable())?;
+    let what = "what lies there beside the chunks of its grids, and nodes that its consolidated metadata does not name";
+    (store.depth >= Depth::Listing).then(|| format!("{what}: {} has no listing", opened.place()))
 }
 
 /// References are read where they lead to files that are there and may be read.

@@ -17,6 +17,8 @@ pub struct TrafficOutput {
     pub bytes_received: u64,
     /// Reads whose bytes no checksum of the server covers.
     pub unverifiable: u64,
+    /// Parts for which the server sent the whole object, or all up to their end: it ignores ranges.
+    pub ranges_ignored: u64,
 }
 
 impl TrafficOutput {
@@ -28,6 +30,7 @@ impl TrafficOutput {
             throttled: traffic.throttled.get(),
             bytes_received: traffic.bytes_received.get(),
             unverifiable: traffic.unverifiable.get(),
+            ranges_ignored: traffic.ranges_ignored.get(),
         }
     }
 
@@ -49,6 +52,10 @@ impl TrafficOutput {
             let reads = format::counted(self.unverifiable, "read", "reads");
             words += &format!(", {reads} without a checksum of the server");
         }
+        if self.ranges_ignored > 0 {
+            let parts = format::counted(self.ranges_ignored, "part", "parts");
+            words += &format!("; {parts} cut out of whole objects, as the server ignores ranges");
+        }
         Some(words)
     }
 }
@@ -65,6 +72,7 @@ mod tests {
             throttled: 0,
             bytes_received: 3 << 20,
             unverifiable: 0,
+            ranges_ignored: 0,
         };
         assert_eq!(quiet.in_words().unwrap(), "1,204 requests; 3.00 MiB received");
         let busy = TrafficOutput { retries: 3, throttled: 2, unverifiable: 1, ..quiet };
@@ -72,6 +80,11 @@ mod tests {
             busy.in_words().unwrap(),
             "1,204 requests, 3 retries, 2 of them refused as too many; 3.00 MiB received, 1 read without a checksum of \
              the server"
+        );
+        let wasted = TrafficOutput { ranges_ignored: 7, ..quiet };
+        assert_eq!(
+            wasted.in_words().unwrap(),
+            "1,204 requests; 3.00 MiB received; 7 parts cut out of whole objects, as the server ignores ranges"
         );
         assert_eq!(TrafficOutput { requests: 0, ..quiet }.in_words(), None);
     }

@@ -62,6 +62,8 @@ pub struct Traffic {
     /// Reads whose bytes could not be compared with a checksum of the server: parts of objects, and objects of which it
     /// gives none.
     pub unverifiable: Counter,
+    /// Parts that were cut out of whole objects: the server ignores ranges.
+    pub ranges_ignored: Counter,
 }
 
 /// Counts what a run has done; sums over all threads.

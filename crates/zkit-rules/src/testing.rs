@@ -230,7 +230,7 @@ fn observe<'a>(hierarchy: &'a Hierarchy, policy: &'a Policy) -> StoreObservation
         for (array, survey) in observed.arrays.iter_mut().zip(seen.arrays) {
             array.survey = Some(survey);
         }
-        observed.files = Some(seen.files);
+        observed.files = seen.files;
         observed.coordinates = coordinates(hierarchy, policy);
         scan(store, &mut observed);
     }

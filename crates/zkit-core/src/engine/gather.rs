@@ -8,6 +8,7 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::fetch::Fetched;
+use super::survey::side_by_side;
 use crate::codec::VariableElements;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Meter;
@@ -183,22 +184,24 @@ impl<'a> GatherReader<'a> {
         let mut place = |cells: &[usize], object: &Option<Bytes>| {
             cells.iter().for_each(|&cell| fetched[cell].clone_from(object));
         };
-        for (store, objects) in wanted {
-            let (in_part, whole): (Vec<_>, Vec<_>) =
-                objects.into_iter().partition(|(_, object)| object.inner.is_some());
-            let names: Vec<String> = whole.iter().map(|(key, _)| key.clone()).collect();
-            let started = Instant::now();
-            let bodies = self.stores[store].get_many(&names, object_limit);
-            meter.read_time.add_time(started.elapsed());
-            for ((_, object), body) in whole.iter().zip(bodies) {
-                let body = body?;
-                meter.bytes_read.add(body.as_ref().map_or(0, |bytes| bytes.len() as u64));
-                place(&object.cells, &body);
-            }
-            let bodies = self.fetch_shards(&in_part, meter);
-            for ((_, object), body) in in_part.iter().zip(bodies) {
-                place(&object.cells, &body?);
-            }
+        let (in_part, whole): (Vec<_>, Vec<_>) = wanted
+            .into_iter()
+            .flat_map(|(store, objects)| objects.into_iter().map(move |(key, object)| (store, key, object)))
+            .partition(|(_, _, object)| object.inner.is_some());
+        let names: Vec<(&Store, &str)> =
+            whole.iter().map(|(store, key, _)| (self.stores[*store], key.as_str())).collect();
+        let started = Instant::now();
+        let bodies = Store::get_many_of(&names, object_limit);
+        meter.read_time.add_time(started.elapsed());
+        for ((_, _, object), body) in whole.iter().zip(bodies) {
+            let body = body?;
+            meter.bytes_read.add(body.as_ref().map_or(0, |bytes| bytes.len() as u64));
+            place(&object.cells, &body);
+        }
+        let in_part: Vec<WantedObject> = in_part.into_iter().map(|(_, _, object)| object).collect();
+        let bodies = self.fetch_shards(&in_part, meter);
+        for (object, body) in in_part.iter().zip(bodies) {
+            place(&object.cells, &body?);
         }
         Ok(fetched)
     }
@@ -240,24 +243,14 @@ impl<'a> GatherReader<'a> {
     }
 
     /// Fetches the picked inner chunks of shards, several shards at once.
-    fn fetch_shards(&self, shards: &[(String, WantedObject)], meter: &Meter) -> Vec<Result<Option<Bytes>>> {
-        let fetch = |(_, shard): &(String, WantedObject)| {
+    fn fetch_shards(&self, shards: &[WantedObject], meter: &Meter) -> Vec<Result<Option<Bytes>>> {
+        let fetch = |shard: &WantedObject| {
             let inner = shard.inner.as_ref().expect("only shards that are read in part are passed");
             self.reader(shard.number)?
                 .fetch_picked(&shard.source_chunk, inner, &self.indexes, meter)
                 .map_err(|error| error.context(self.place_of(shard.number)))
         };
-        let mut fetched = Vec::with_capacity(shards.len());
-        for together in shards.chunks(SHARDS_IN_FLIGHT) {
-            std::thread::scope(|scope| {
-                let threads: Vec<_> = together.iter().map(|shard| scope.spawn(|| fetch(shard))).collect();
-                let joined = threads
-                    .into_iter()
-                    .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-                fetched.extend(joined);
-            });
-        }
-        fetched
+        side_by_side(SHARDS_IN_FLIGHT, shards, fetch)
     }
 
     /// Returns the boxes of a source chunk that a region of the gathering order is, and for each its first position on every

@@ -36,7 +36,7 @@ use crate::store::Store;
 /// How closely the stored chunks of each array are looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SurveyDepth {
-    /// Which chunks are stored, and how large they are; one listing an array.
+    /// Which chunks are stored, and how large they are; one listing an array, or a request a chunk where there are none.
     Listing {
         /// Chunks of an array that its [`Listing::sample`] holds at most.
         sample_most: usize,
@@ -70,7 +70,8 @@ pub struct ArraySurvey {
 /// Looks at what is stored of `arrays`; results are in their order.
 ///
 /// Memory follows what is stored (a few bytes a chunk), never the size of the grids. Objects that cannot be read
-/// become defects. Errors: `Cancelled`, and `Unsupported` where the store cannot be listed.
+/// become defects. Errors: `Cancelled`, and `Unsupported` where the store cannot be listed and the chunks are too many to be
+/// asked for.
 pub fn survey(
     store: &Store,
     arrays: &[&ArrayNode],
@@ -183,6 +184,15 @@ pub(super) fn spread<T: Sync, R: Send>(
     if !store.is_remote() {
         return items.par_iter().map(work).collect();
     }
+    side_by_side(store.reads_in_flight(), items, work)
+}
+
+/// Runs `work` on every item, on so many plain threads at most; results are in the order of `items`.
+pub(super) fn side_by_side<T: Sync, R: Send>(
+    threads_most: usize,
+    items: &[T],
+    work: impl Fn(&T) -> R + Sync + Send,
+) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let take_turns = || {
         let mut done = Vec::new();
@@ -193,9 +203,8 @@ pub(super) fn spread<T: Sync, R: Send>(
         }
     };
     let mut results: Vec<(usize, R)> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..store.reads_in_flight().clamp(1, items.len().max(1)))
-            .map(|_| scope.spawn(take_turns))
-            .collect();
+        let threads: Vec<_> =
+            (0..threads_most.max(1).min(items.len())).map(|_| scope.spawn(take_turns)).collect();
         threads
             .into_iter()
             .flat_map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))

@@ -14,11 +14,20 @@ const MAX_LINKED: usize = 10_000;
 /// The documents of nodes.
 const DOCUMENTS: [&str; 4] = ["zarr.json", ".zarray", ".zgroup", ".zattrs"];
 
+/// What is known of a group.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Metadata {
+    /// It has none: it is a directory.
+    None,
+    V2,
+    V3,
+}
+
 /// A directory that may be a node.
 struct Candidate {
     prefix: String,
-    /// Whether the parent has metadata; only then a directory without metadata is looked into further.
-    parent_known: bool,
+    /// What the parent has; only where that is something, a directory without metadata is looked into further.
+    parent: Metadata,
     /// Whether a link leads to it.
     linked: bool,
 }
@@ -31,12 +40,13 @@ impl Candidate {
 
 /// Reads all nodes; `root_v3` is the root's `zarr.json`, which was read already.
 pub(super) fn read(hierarchy: &mut Hierarchy, store: &Store, root_v3: Option<Json>) -> Result<()> {
-    let root = Candidate { prefix: String::new(), parent_known: true, linked: false };
+    // without a `zarr.json` it is of v2, if it is anything
+    let root = Candidate { prefix: String::new(), parent: Metadata::V2, linked: false };
     let mut groups = match root_v3 {
         Some(document) => {
             let is_array = document.get("node_type").and_then(Json::as_str) == Some("array");
             hierarchy.add_v3(root.path(), document);
-            if is_array { Vec::new() } else { vec![(root, true)] }
+            if is_array { Vec::new() } else { vec![(root, Metadata::V3)] }
         }
         None => read_nodes(hierarchy, store, vec![root]),
     };
@@ -78,7 +88,12 @@ pub(super) fn read(hierarchy: &mut Hierarchy, store: &Store, root_v3: Option<Jso
 }
 
 /// Returns the directories below a group that may be nodes.
-fn children(hierarchy: &mut Hierarchy, group: &Candidate, known: bool, listed: Vec<Child>) -> Vec<Candidate> {
+fn children(
+    hierarchy: &mut Hierarchy,
+    group: &Candidate,
+    known: Metadata,
+    listed: Vec<Child>,
+) -> Vec<Candidate> {
     let mut candidates = Vec::new();
     for child in listed {
         let prefix = join(&group.prefix, &child.name);
@@ -94,11 +109,11 @@ fn children(hierarchy: &mut Hierarchy, group: &Candidate, known: bool, listed: V
             }
             ChildKind::Directory | ChildKind::LinkedDirectory if is_safe_name(&child.name) => {
                 // below a directory without metadata, chunk-like names are chunks of something broken
-                let chunk_like =
-                    !known && (child.name == "c" || child.name.bytes().all(|byte| byte.is_ascii_digit()));
+                let chunk_like = known == Metadata::None
+                    && (child.name == "c" || child.name.bytes().all(|byte| byte.is_ascii_digit()));
                 if !chunk_like && !child.name.starts_with("__MACOSX") {
                     let linked = group.linked || child.kind == ChildKind::LinkedDirectory;
-                    candidates.push(Candidate { prefix, parent_known: known, linked });
+                    candidates.push(Candidate { prefix, parent: known, linked });
                 }
             }
             ChildKind::Directory | ChildKind::LinkedDirectory => {
@@ -126,23 +141,19 @@ fn children(hierarchy: &mut Hierarchy, group: &Candidate, known: bool, listed: V
     candidates
 }
 
-/// Reads the metadata of candidates; returns those whose children are to be read, and whether they have metadata.
+/// Reads the metadata of candidates; returns those whose children are to be read, and what metadata they have.
 fn read_nodes(
     hierarchy: &mut Hierarchy,
     store: &Store,
     candidates: Vec<Candidate>,
-) -> Vec<(Candidate, bool)> {
-    let keys: Vec<String> = candidates
-        .iter()
-        .flat_map(|candidate| ["zarr.json", ".zarray"].map(|name| join(&candidate.prefix, name)))
-        .collect();
-    let mut first = store.get_many(&keys, MAX_DOCUMENT_BYTES).into_iter();
+) -> Vec<(Candidate, Metadata)> {
+    let first = read_first(store, &candidates);
     let mut groups = Vec::new();
     let mut v2 = Vec::new();
-    for candidate in candidates {
+    for (candidate, (v3, array)) in candidates.into_iter().zip(first) {
         let path = candidate.path();
-        let v3 = document(hierarchy, &path, "zarr.json", first.next());
-        let array = document(hierarchy, &path, ".zarray", first.next());
+        let v3 = document(hierarchy, &path, "zarr.json", Some(v3));
+        let array = document(hierarchy, &path, ".zarray", Some(array));
         match (v3, array) {
             (Document::Parsed(v3), array) => {
                 if !matches!(array, Document::Absent) {
@@ -155,7 +166,7 @@ fn read_nodes(
                 let is_group = v3.get("node_type").and_then(Json::as_str) == Some("group");
                 hierarchy.add_v3(path, v3);
                 if is_group {
-                    groups.push((candidate, true));
+                    groups.push((candidate, Metadata::V3));
                 }
             }
             (Document::Broken, Document::Absent | Document::Broken)
@@ -186,14 +197,47 @@ fn read_nodes(
             _ => match document(hierarchy, &path, ".zgroup", second.next()) {
                 Document::Parsed(group) => {
                     hierarchy.add_v2_group(path, group, attributes);
-                    groups.push((candidate, true));
+                    groups.push((candidate, Metadata::V2));
                 }
-                Document::Absent if candidate.parent_known => groups.push((candidate, false)),
+                Document::Absent if candidate.parent != Metadata::None => {
+                    groups.push((candidate, Metadata::None));
+                }
                 Document::Absent | Document::Broken => {}
             },
         }
     }
     groups
+}
+
+/// Reads `zarr.json` and `.zarray` of each candidate. Over a network nodes below a v3 group are asked for the first alone, and
+/// for the other where that is not there.
+fn read_first(store: &Store, candidates: &[Candidate]) -> Vec<(FetchResult, FetchResult)> {
+    let read = |wanted: Vec<&Candidate>, names: &[&str]| {
+        let keys: Vec<String> = wanted
+            .iter()
+            .flat_map(|candidate| names.iter().map(|name| join(&candidate.prefix, name)))
+            .collect();
+        store.get_many(&keys, MAX_DOCUMENT_BYTES).into_iter()
+    };
+    let is_v3 = |candidate: &Candidate| store.is_remote() && candidate.parent == Metadata::V3;
+    let mut both = read(candidates.iter().filter(|one| !is_v3(one)).collect(), &["zarr.json", ".zarray"]);
+    let mut v3 = read(candidates.iter().filter(|one| is_v3(one)).collect(), &["zarr.json"]);
+    let next = |fetched: &mut std::vec::IntoIter<FetchResult>| fetched.next().unwrap_or(Ok(None));
+    let mut first: Vec<(FetchResult, FetchResult)> = candidates
+        .iter()
+        .map(|candidate| match is_v3(candidate) {
+            true => (next(&mut v3), Ok(None)),
+            false => (next(&mut both), next(&mut both)),
+        })
+        .collect();
+    let lacking: Vec<usize> = (0..candidates.len())
+        .filter(|&at| is_v3(&candidates[at]) && matches!(first[at].0, Ok(None)))
+        .collect();
+    let arrays = read(lacking.iter().map(|&at| &candidates[at]).collect(), &[".zarray"]);
+    for (at, array) in lacking.into_iter().zip(arrays) {
+        first[at].1 = array;
+    }
+    first
 }
 
 enum Document {

@@ -8,6 +8,7 @@ use rayon::prelude::*;
 use crate::cancel::Cancel;
 use crate::error::{Error, ErrorKind, Result};
 use crate::location::StoreUrl;
+use crate::units::saturating_usize;
 
 use super::chunk_cache::ChunkCache;
 use super::integrity::StoreChecksums;
@@ -15,7 +16,7 @@ use super::local::LocalStore;
 use super::memory::MemoryStore;
 use super::network::Network;
 use super::references::ReferenceStore;
-use super::remote::{FetchResult, RemoteStore};
+use super::remote::{FetchResult, Piece, RemoteStore};
 use super::seen::{Reads, Seen, SeenLog};
 use super::zip::ZipStore;
 
@@ -165,6 +166,11 @@ impl Store {
         }
     }
 
+    /// Returns whether it can be listed; of a web server one can only ask whether a key is there, see [`Self::see_many`].
+    pub fn is_listable(&self) -> bool {
+        !matches!(self, Self::Remote(store) if !store.is_listable())
+    }
+
     /// Returns how many reads may wait for a network at once; 0 where none does.
     pub fn reads_in_flight(&self) -> usize {
         match self {
@@ -243,6 +249,30 @@ impl Store {
             Self::References(store) => store.get_many(keys, limit),
             Self::Remote(store) => store.get_many(keys, limit),
         }
+    }
+
+    /// Reads many small objects of several stores, as [`Self::get_many`] does those of one: all that lie behind a network at once.
+    pub fn get_many_of(wanted: &[(&Self, &str)], limit: u64) -> Vec<FetchResult> {
+        let piece = |(store, key): &(&Self, &str)| match store {
+            Self::Remote(remote) => {
+                Some(Piece { store: remote.clone(), key: (*key).to_owned(), range: None })
+            }
+            _ => None,
+        };
+        let pieces: Vec<Piece> = wanted.iter().filter_map(piece).collect();
+        let fetched = pieces.first().map(|first| first.store.get_pieces(&pieces, limit));
+        let mut fetched = fetched.unwrap_or_default().into_iter();
+        let mut results = Vec::with_capacity(wanted.len());
+        for together in wanted.chunk_by(|one, other| std::ptr::eq(one.0, other.0)) {
+            match together[0].0 {
+                Self::Remote(_) => results.extend(fetched.by_ref().take(together.len())),
+                store => {
+                    let keys: Vec<String> = together.iter().map(|(_, key)| (*key).to_owned()).collect();
+                    results.extend(store.get_many(&keys, limit));
+                }
+            }
+        }
+        results
     }
 
     /// Returns the size and stamp of an object without reading it, `None` if it is absent; a remote store is not asked, and
@@ -341,15 +371,17 @@ impl Store {
 
     /// Calls `visit` for the objects of the whole store, except those below folders that `enter` refuses by their key.
     ///
-    /// Locally such folders are not even opened; a remote store lists everything and leaves the choice to `visit`.
+    /// Locally such folders are not even opened; a remote store lists everything, side by side between the keys of `known` where
+    /// there is much, and leaves the choice to `visit`.
     pub fn list_entering(
         &self,
+        known: &[&str],
         enter: &dyn Fn(&str) -> bool,
         visit: &mut dyn FnMut(ObjectInfo<'_>) -> ControlFlow<()>,
     ) -> Result<()> {
         match self {
             Self::Local(store) => store.list_entering(enter, visit),
-            Self::Remote(store) => store.list_while("", visit),
+            Self::Remote(store) => store.list_cut("", known, visit),
             Self::Zip(store) => store.list_while("", visit),
             Self::References(store) => store.list_while("", visit),
             Self::Memory(store) => {
@@ -386,4 +418,11 @@ pub(super) fn too_large(place: &str, size: u64, limit: u64) -> Error {
         ErrorKind::OverBudget,
         format!("could not read {place}: it holds {size}, at most {limit} expected"),
     )
+}
+
+/// Returns at most `length` bytes at `offset`: fewer, or none, where they end before.
+pub(super) fn part_of(bytes: &[u8], offset: u64, length: u64) -> &[u8] {
+    let start = saturating_usize(offset).min(bytes.len());
+    let end = start.saturating_add(saturating_usize(length)).min(bytes.len());
+    &bytes[start..end]
 }

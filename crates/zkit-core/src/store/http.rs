@@ -7,8 +7,8 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::StatusCode;
 use http::header::{HeaderMap, RETRY_AFTER};
+use http::{Method, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use object_store::ClientOptions;
 use object_store::client::{
@@ -17,6 +17,7 @@ use object_store::client::{
 };
 use tokio::time::Sleep;
 
+use super::cut::{Cut, RangeAsked};
 use super::integrity::StoreChecksum;
 use super::network::Network;
 use super::window::Window;
@@ -70,6 +71,22 @@ enum Impatience {
     AsksTooMuch { asked: Duration, limit: Duration },
 }
 
+/// What a server's answer means, where object_store would not find it.
+#[derive(Debug, thiserror::Error)]
+enum Refusal {
+    #[error("the bucket is in the region {0}")]
+    OtherRegion(String),
+    #[error("the server does not say whether an object is there: it answers HEAD with {0}")]
+    NoHead(StatusCode),
+}
+
+/// What is kept of a request until it is answered.
+struct Asked {
+    at: Instant,
+    is_head: bool,
+    range: Option<RangeAsked>,
+}
+
 #[derive(Debug)]
 struct Service {
     client: HttpClient,
@@ -87,7 +104,11 @@ impl HttpService for Service {
             network.take_turn().await;
         }
         network.traffic().requests.add(1);
-        let asked = Instant::now();
+        let asked = Asked {
+            at: Instant::now(),
+            is_head: request.method() == Method::HEAD,
+            range: RangeAsked::of(&request),
+        };
         let sent = Duration::from_secs(request.body().content_length() as u64 / SLOWEST_UPLOAD);
         let answer = tokio::time::timeout(patience.stall + sent, self.client.execute(request)).await;
         let answer = answer.unwrap_or_else(|_| {
@@ -97,7 +118,7 @@ impl HttpService for Service {
             network.pulse().beat();
         }
         match answer {
-            Ok(answer) => self.take_in(answer, asked),
+            Ok(answer) => self.take_in(answer, &asked),
             Err(error) => {
                 network.traffic().retries.add(1);
                 Err(error)
@@ -108,7 +129,7 @@ impl HttpService for Service {
 
 impl Service {
     /// Looks at how a request was answered, and at what the server asks for.
-    fn take_in(&self, answer: HttpResponse, asked: Instant) -> Result<HttpResponse, HttpError> {
+    fn take_in(&self, answer: HttpResponse, asked: &Asked) -> Result<HttpResponse, HttpError> {
         let Connector { network, window, patience, scheme } = &self.connector;
         let status = answer.status();
         // what object_store tries again: see its `RetryConfig`
@@ -117,7 +138,7 @@ impl Service {
         }
         if matches!(status.as_u16(), 429 | 503) {
             network.traffic().throttled.add(1);
-            window.refused(asked);
+            window.refused(asked.at);
             if let Some(wait) = retry_after(answer.headers()) {
                 if wait > patience.hold {
                     let too_much = Impatience::AsksTooMuch { asked: wait, limit: patience.hold };
@@ -126,8 +147,19 @@ impl Service {
                 window.hold(wait);
             }
         }
+        if let Some(refusal) = refusal(&answer, asked) {
+            return Err(HttpError::new(HttpErrorKind::Unknown, refusal));
+        }
         let (mut parts, body) = answer.into_parts();
-        if status == StatusCode::OK
+        let cut = match asked.range {
+            Some(range) if status == StatusCode::OK => Cut::of(range, &mut parts)
+                .map_err(|too_much| HttpError::new(HttpErrorKind::Unknown, too_much))?,
+            _ => None,
+        };
+        if cut.is_some() {
+            network.traffic().ranges_ignored.add(1);
+        }
+        if parts.status == StatusCode::OK
             && let Some(promised) = StoreChecksum::promised(&parts.headers, *scheme)
         {
             // object_store hands the extensions of an answer on to its caller
@@ -135,12 +167,27 @@ impl Service {
         }
         let body = WatchedBody {
             body,
+            cut,
             network: network.clone(),
             stall: patience.stall,
             impatience: Box::pin(tokio::time::sleep(patience.stall)),
         };
         Ok(HttpResponse::from_parts(parts, HttpResponseBody::new(body)))
     }
+}
+
+/// Returns what an answer means that object_store takes for something else, or cannot explain.
+fn refusal(answer: &HttpResponse, asked: &Asked) -> Option<Refusal> {
+    let status = answer.status();
+    // S3 says so in a header alone where the answer has no body, or object_store does not read it
+    if status == StatusCode::MOVED_PERMANENTLY
+        && let Some(region) = answer.headers().get("x-amz-bucket-region")
+    {
+        return Some(Refusal::OtherRegion(region.to_str().ok()?.to_owned()));
+    }
+    // object_store takes 405 for an object that is not there
+    let is_refused = matches!(status, StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED);
+    (asked.is_head && is_refused).then_some(Refusal::NoHead(status))
 }
 
 /// Returns how long a server asks to wait (RFC 9110, section 10.2.3).
@@ -157,6 +204,8 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 #[derive(Debug)]
 struct WatchedBody {
     body: HttpResponseBody,
+    /// Where more comes than was asked for.
+    cut: Option<Cut>,
     network: Network,
     stall: Duration,
     impatience: Pin<Box<Sleep>>,
@@ -170,7 +219,10 @@ impl Body for WatchedBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, HttpError>>> {
-        let found = Pin::new(&mut self.body).poll_frame(context);
+        if self.is_end_stream() {
+            return Poll::Ready(None);
+        }
+        let mut found = Pin::new(&mut self.body).poll_frame(context);
         match &found {
             Poll::Ready(Some(Ok(frame))) => {
                 let bytes = frame.data_ref().map_or(0, Bytes::len);
@@ -188,15 +240,20 @@ impl Body for WatchedBody {
             }
             Poll::Pending => {}
         }
+        if let (Some(cut), Poll::Ready(Some(Ok(frame)))) = (&mut self.cut, &mut found)
+            && let Some(bytes) = frame.data_mut()
+        {
+            *bytes = cut.take(std::mem::take(bytes));
+        }
         found
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.cut.is_some_and(|cut| cut.is_done()) || self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        self.cut.map_or_else(|| self.body.size_hint(), |_| SizeHint::default())
     }
 }
 

@@ -18,6 +18,9 @@ use crate::error::Result;
 /// Objects after which a listing is cut into ranges: what the clouds give in one answer.
 const PAGE: usize = 1000;
 
+/// Cuts of those that a caller names, at most: as many listings are on their way at once.
+const CUTS_MOST: usize = 64;
+
 /// How often an answer that breaks off is asked for again: object_store does so where a request fails, not a body.
 const TRIES: u32 = 4;
 /// The pause before the first of these; the next ones are longer.
@@ -28,10 +31,12 @@ type Objects = BoxStream<'static, object_store::Result<ObjectMeta>>;
 impl Inner {
     /// Calls `visit` for the objects below `path` until it breaks off: the first page in order, the others in no order.
     ///
-    /// Cost: a request a page, and up to nine more where there are many.
+    /// `cuts` are keys at which it may be cut, in any order. Cost: a request a page, and where there are many, up to one more for
+    /// each digit and for [`CUTS_MOST`] cuts.
     pub(super) async fn list_while(
         &self,
         (prefix, path): (&str, &ObjectPath),
+        cuts: &[&str],
         visit: &mut dyn FnMut(&str, &ObjectMeta) -> ControlFlow<()>,
     ) -> Result<()> {
         let _permit = self.window.enter().await;
@@ -46,7 +51,7 @@ impl Inner {
             }
             page.push(key.to_owned());
         }
-        let mut rest = pin!(self.ranges(path, objects, &page));
+        let mut rest = pin!(self.ranges(path, objects, bounds(&page, cuts)));
         while let Some(object) = rest.try_next().await.map_err(failed)? {
             if visit(key_below(path, &object), &object).is_break() {
                 break;
@@ -111,11 +116,9 @@ impl Inner {
     }
 
     /// Returns the rest of a listing whose first page is known, side by side where its keys tell how to cut it.
-    fn ranges(&self, path: &ObjectPath, rest: Objects, page: &[String]) -> Objects {
-        let bounds: Vec<ObjectPath> = bounds(page)
-            .into_iter()
-            .filter_map(|key| ObjectPath::parse(format!("{path}/{key}")).ok())
-            .collect();
+    fn ranges(&self, path: &ObjectPath, rest: Objects, bounds: Vec<String>) -> Objects {
+        let bounds: Vec<ObjectPath> =
+            bounds.into_iter().filter_map(|key| ObjectPath::parse(format!("{path}/{key}")).ok()).collect();
         let ends = bounds.iter().skip(1).cloned().map(Some).chain([None]);
         let later = bounds
             .iter()
@@ -198,17 +201,27 @@ fn key_below<'o>(path: &ObjectPath, object: &'o ObjectMeta) -> &'o str {
     location.strip_prefix(path.as_ref()).unwrap_or(location).trim_start_matches('/')
 }
 
-/// Returns keys at which a listing of chunks can be cut, behind the page that is known: chunk keys continue with a digit
-/// behind what is the same in all of them. Nothing where keys have another form, or do not come in order.
-fn bounds(page: &[String]) -> Vec<String> {
+/// Returns keys at which the rest of a listing is cut, behind the page that is known: a fair choice of `cuts`, and those at which
+/// chunk keys go on with another digit. Nothing where keys do not come in order.
+fn bounds(page: &[String], cuts: &[&str]) -> Vec<String> {
+    let Some(last) = page.last().filter(|_| page.is_sorted()) else { return Vec::new() };
+    let mut cuts: Vec<&str> = cuts.iter().copied().filter(|cut| *cut > last.as_str()).collect();
+    cuts.sort_unstable();
+    let step = cuts.len().div_ceil(CUTS_MOST).max(1);
+    let mut bounds: Vec<String> = cuts.into_iter().step_by(step).map(str::to_owned).collect();
+    bounds.extend(digits(page, last));
+    bounds.sort_unstable();
+    bounds.dedup();
+    bounds
+}
+
+/// Returns keys behind the last one of a page at which chunk keys continue with another digit behind what is the same in all of
+/// them. Nothing where keys have another form.
+fn digits(page: &[String], last: &str) -> Vec<String> {
     let stem = |key: &str| key.find(|c: char| c.is_ascii_digit()).map(|at| key[..at].to_owned());
-    let Some(last) = page.last() else { return Vec::new() };
     let chunk = page.iter().find_map(|key| stem(key));
     let Some(chunk) = chunk.filter(|chunk| stem(last).as_ref() == Some(chunk)) else { return Vec::new() };
-    if !page.is_sorted() {
-        return Vec::new();
-    }
-    ('1'..='9').map(|digit| format!("{chunk}{digit}")).filter(|bound| bound > last).collect()
+    ('1'..='9').map(|digit| format!("{chunk}{digit}")).filter(|bound| bound.as_str() > last).collect()
 }
 
 #[cfg(test)]
@@ -226,12 +239,23 @@ mod tests {
 
     #[test]
     fn listings_are_cut_where_chunk_keys_go_on_with_another_digit() {
-        assert_eq!(bounds(&keys(&[".zarray", "0.0", "0.1"]))[..2], ["1", "2"]);
-        assert_eq!(bounds(&keys(&["c/0/0", "c/3/1"]))[0], "c/4");
-        assert!(bounds(&keys(&[".zarray", ".zattrs"])).is_empty());
-        assert!(bounds(&keys(&["a/0", "b/0"])).is_empty());
+        let digits = |page: &[&str]| bounds(&keys(page), &[]);
+        assert_eq!(digits(&[".zarray", "0.0", "0.1"])[..2], ["1", "2"]);
+        assert_eq!(digits(&["c/0/0", "c/3/1"])[0], "c/4");
+        assert!(digits(&[".zarray", ".zattrs"]).is_empty());
+        assert!(digits(&["a/0", "b/0"]).is_empty());
         // in no order, as directory buckets give them
-        assert!(bounds(&keys(&["5.0", "0.0", "6.0"])).is_empty());
+        assert!(digits(&["5.0", "0.0", "6.0"]).is_empty());
+    }
+
+    #[test]
+    fn listings_are_cut_between_arrays_behind_the_page_that_is_known() {
+        let names: Vec<String> = (0..1000).rev().map(|at| format!("v{at:03}")).collect();
+        let cuts: Vec<&str> = names.iter().map(String::as_str).collect();
+        let found = bounds(&keys(&["a/.zarray", "v299/.zarray"]), &cuts);
+        assert_eq!((found.len(), found[0].as_str()), (64, "v300"));
+        assert!(found.is_sorted());
+        assert!(bounds(&keys(&["v299/0", "a/0"]), &cuts).is_empty());
     }
 
     #[test]

@@ -5,10 +5,9 @@ use std::ops::ControlFlow;
 
 use bytes::Bytes;
 
-use super::any::{Child, ChildKind, ObjectInfo, ObjectKind, too_large};
+use super::any::{Child, ChildKind, ObjectInfo, ObjectKind, part_of, too_large};
 use super::remote::FetchResult;
 use crate::error::Result;
-use crate::units::saturating_usize;
 
 /// A store that is a map from keys to bytes.
 #[derive(Debug, Clone, Default)]
@@ -48,10 +47,8 @@ impl MemoryStore {
 
     pub(super) fn get_range(&self, key: &str, offset: u64, length: u64, buffer: &mut Vec<u8>) -> Option<u64> {
         let bytes = self.objects.get(key)?;
-        let start = saturating_usize(offset).min(bytes.len());
-        let end = start.saturating_add(saturating_usize(length)).min(bytes.len());
         buffer.clear();
-        buffer.extend_from_slice(&bytes[start..end]);
+        buffer.extend_from_slice(part_of(bytes, offset, length));
         Some(bytes.len() as u64)
     }
 

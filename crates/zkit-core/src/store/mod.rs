@@ -8,6 +8,7 @@ mod body;
 mod byte_source;
 mod chunk_cache;
 mod clients;
+mod cut;
 mod http;
 mod integrity;
 mod key;

@@ -9,14 +9,13 @@ use std::ops::ControlFlow;
 
 use rayon::prelude::*;
 
-use super::any::{Child, ChildKind, ObjectInfo, ObjectKind, ObjectStat, StoreOptions, too_large};
+use super::any::{Child, ChildKind, ObjectInfo, ObjectKind, ObjectStat, StoreOptions, part_of, too_large};
 use super::local::LocalStore;
 use super::remote::{FetchResult, Piece};
 use super::seen::SeenLog;
 use super::targets::{Place, Targets};
 use crate::error::{Error, ErrorKind, Result};
 use crate::location::{StoreUrl, redact};
-use crate::units::saturating_usize;
 
 /// What a key of references leads to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -169,10 +168,8 @@ impl ReferenceStore {
         match self.located.locate(key)? {
             None => Ok(None),
             Some(Located::Inline(bytes)) => {
-                let start = saturating_usize(offset).min(bytes.len());
-                let end = start.saturating_add(saturating_usize(length)).min(bytes.len());
                 buffer.clear();
-                buffer.extend_from_slice(&bytes[start..end]);
+                buffer.extend_from_slice(part_of(&bytes, offset, length));
                 Ok(Some(bytes.len() as u64))
             }
             Some(Located::Elsewhere { url, range: None }) => {

@@ -8,6 +8,9 @@ use object_store::Error as Cause;
 /// What the servers call a bucket or container that does not exist.
 const NO_BUCKET: [&str; 2] = ["NoSuchBucket", "ContainerNotFound"];
 
+/// How `http` says which region a bucket is in.
+const IN_REGION: &str = "the bucket is in the region ";
+
 /// Returns whether an object is absent. One of a bucket that does not exist is not: nobody knows what it would hold.
 pub(super) fn is_absent(error: &Cause) -> bool {
     matches!(error, Cause::NotFound { .. }) && !is_bucket_missing(&error.to_string())
@@ -39,11 +42,21 @@ pub(super) fn hint(text: &str) -> Option<String> {
         "PermanentRedirect",
         "incorrectly configured region",
         "IllegalLocationConstraint",
+        IN_REGION,
     ]) {
-        let region = element(text, "Region").unwrap_or("REGION");
+        let region = element(text, "Region").or_else(|| named_region(text)).unwrap_or("REGION");
         return Some(format!(
             "the bucket is in another region: name it, with AWS_REGION or --storage-option region={region}"
         ));
+    }
+    if has(&["ignores ranges", "Range request not supported"]) {
+        return Some(
+            "this server sends whole objects where parts are asked for: copy the store to this machine first, or read it from a server that knows ranges"
+                .to_owned(),
+        );
+    }
+    if has(&["answers HEAD with"]) {
+        return Some("let the server answer HEAD, or copy the store to this machine first".to_owned());
     }
     if has(&["requester pays", "RequesterPays", "UserProjectMissing"]) {
         return Some("who reads this bucket pays: pass --storage-option request_payer=true".to_owned());
@@ -61,8 +74,18 @@ pub(super) fn hint(text: &str) -> Option<String> {
 fn element<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let (_, after) = text.split_once(&format!("<{name}>"))?;
     let (word, _) = after.split_once(&format!("</{name}>"))?;
-    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
-    (!word.is_empty() && word.len() <= 64 && word.chars().all(plain)).then_some(word)
+    is_plain(word).then_some(word)
+}
+
+/// Returns the region that the header of an answer named.
+fn named_region(text: &str) -> Option<&str> {
+    let (_, after) = text.split_once(IN_REGION)?;
+    let word = after.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').next()?;
+    is_plain(word).then_some(word)
+}
+
+fn is_plain(word: &str) -> bool {
+    !word.is_empty() && word.len() <= 64 && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
 }
 
 #[cfg(test)]
@@ -91,6 +114,10 @@ mod tests {
             |region: &str| format!("<Code>AuthorizationHeaderMalformed</Code><Region>{region}</Region>");
         assert!(hint(&body("eu-central-1")).unwrap().ends_with("region=eu-central-1"));
         assert!(hint(&body("\u{1b}[31m")).unwrap().ends_with("region=REGION"));
+        assert!(hint("in the region eu-west-3").is_none());
+        let header = |region: &str| hint(&format!("Error: the bucket is in the region {region}")).unwrap();
+        assert!(header("eu-west-3").ends_with("region=eu-west-3"));
+        assert!(header("\u{1b}[31m").ends_with("region=REGION"));
         assert!(hint("<Code>PermanentRedirect</Code>").unwrap().contains("another region"));
     }
 

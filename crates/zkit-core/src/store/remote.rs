@@ -97,28 +97,22 @@ impl RemoteStore {
         };
         let (store, parts) = build(*scheme, parsed, options, &connector).map_err(failed)?;
         let prefix = prefix_of(*scheme, parsed).map_err(|error| failed(error.into()))?;
+        let runtime = network.runtime()?;
+        let inner = Inner {
+            store,
+            parts,
+            prefix,
+            place,
+            base,
+            window,
+            seen: SeenLog::of(options.reads),
+            cached: CachedReads::of(*scheme, parsed, options),
+            checksums: options.checksums,
+            versions: Versions::default(),
+            network: network.clone(),
+        };
         let cancel = options.cancel.clone();
-        let seen = SeenLog::of(options.reads);
-        let cached = CachedReads::of(*scheme, parsed, options);
-        Ok(Self {
-            inner: Arc::new(Inner {
-                store,
-                parts,
-                prefix,
-                place,
-                base,
-                window,
-                seen,
-                cached,
-                checksums: options.checksums,
-                versions: Versions::default(),
-                network: network.clone(),
-            }),
-            runtime: network.runtime()?,
-            network,
-            cancel,
-            patience: None,
-        })
+        Ok(Self { inner: Arc::new(inner), runtime, network, cancel, patience: None })
     }
 
     /// Returns what lies beside this store under its name and `suffix`: `copy.zarr` and `.partial.journal` make
@@ -155,25 +149,7 @@ impl RemoteStore {
     }
 
     fn with_prefix(&self, prefix: ObjectPath, place: String) -> Self {
-        let (store, parts) = (Arc::clone(&self.inner.store), self.inner.parts.clone());
-        let (base, window) = (self.inner.base.clone(), Arc::clone(&self.inner.window));
-        let seen = SeenLog::of(if self.inner.seen.is_some() { Reads::Kept } else { Reads::Forgotten });
-        let (checksums, versions, network) =
-            (self.inner.checksums, Versions::default(), self.network.clone());
-        let inner = Inner {
-            store,
-            parts,
-            prefix,
-            place,
-            base,
-            window,
-            seen,
-            cached: None,
-            checksums,
-            versions,
-            network,
-        };
-        Self { inner: Arc::new(inner), ..self.clone() }
+        Self { inner: Arc::new(self.inner.at(prefix, place)), ..self.clone() }
     }
 
     /// Says that something moved, where waiting is all there is to do.
@@ -298,9 +274,20 @@ impl RemoteStore {
         prefix: &str,
         visit: &mut dyn FnMut(ObjectInfo<'_>) -> ControlFlow<()>,
     ) -> Result<()> {
+        self.list_cut(prefix, &[], visit)
+    }
+
+    /// Calls `visit` for the objects below `prefix` until it breaks off; where there are many, what lies between `cuts`, keys below
+    /// it, is listed side by side.
+    pub(super) fn list_cut(
+        &self,
+        prefix: &str,
+        cuts: &[&str],
+        visit: &mut dyn FnMut(ObjectInfo<'_>) -> ControlFlow<()>,
+    ) -> Result<()> {
         self.check_listable()?;
         let path = self.inner.path(prefix)?;
-        self.wait(self.inner.list_while((prefix, &path), &mut |key, object| {
+        self.wait(self.inner.list_while((prefix, &path), cuts, &mut |key, object| {
             if let Some(cached) = &self.inner.cached {
                 cached.saw_listed(object);
             }
@@ -329,9 +316,13 @@ impl RemoteStore {
         self.wait_for_all(prefixes.iter().map(|prefix| self.inner.children(prefix)))
     }
 
-    /// Refuses to list a web server: few speak WebDAV, and asking the others takes seconds of retries.
+    /// Returns whether it can be listed: few web servers speak WebDAV, and asking the others takes seconds of retries.
+    pub(super) fn is_listable(&self) -> bool {
+        !self.place().starts_with("http")
+    }
+
     fn check_listable(&self) -> Result<()> {
-        if self.place().starts_with("http") {
+        if !self.is_listable() {
             let message = format!("could not list {}: web servers have no listing", self.place());
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
@@ -340,6 +331,23 @@ impl RemoteStore {
 }
 
 impl Inner {
+    /// Returns another store of the same server, of which nothing was read yet.
+    fn at(&self, prefix: ObjectPath, place: String) -> Self {
+        Self {
+            store: Arc::clone(&self.store),
+            parts: self.parts.clone(),
+            prefix,
+            place,
+            base: self.base.clone(),
+            window: Arc::clone(&self.window),
+            seen: SeenLog::of(if self.seen.is_some() { Reads::Kept } else { Reads::Forgotten }),
+            cached: None,
+            checksums: self.checksums,
+            versions: Versions::default(),
+            network: self.network.clone(),
+        }
+    }
+
     pub(super) fn path(&self, key: &str) -> Result<ObjectPath> {
         let text = format!("{}/{key}", self.prefix);
         ObjectPath::parse(text.trim_matches('/')).map_err(|error| {

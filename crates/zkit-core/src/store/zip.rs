@@ -11,7 +11,7 @@ use std::path::Path;
 
 use rayon::prelude::*;
 
-use super::any::{Child, ChildKind, ObjectInfo, ObjectKind, ObjectStat, StoreOptions, too_large};
+use super::any::{Child, ChildKind, ObjectInfo, ObjectKind, ObjectStat, StoreOptions, part_of, too_large};
 use super::byte_source::ByteSource;
 use super::local::LocalStore;
 use super::remote::FetchResult;
@@ -257,9 +257,7 @@ impl ZipStore {
             return Err(too_large(&self.place(key), member.bytes, INFLATED_BYTES_MOST));
         }
         self.read(key, member, buffer)?;
-        let start = saturating_usize(offset).min(buffer.len());
-        buffer.drain(..start);
-        buffer.truncate(saturating_usize(length));
+        *buffer = part_of(buffer, offset, length).to_vec();
         Ok(Some(member.bytes))
     }
 

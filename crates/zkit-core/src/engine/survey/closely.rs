@@ -36,8 +36,8 @@ pub enum Closeness {
 pub struct StoreSurvey {
     /// Its arrays, in the order in which they were given; of chunks, faults are told and no frames are counted.
     pub arrays: Vec<ArraySurvey>,
-    /// What belongs to none of them.
-    pub files: StoreFiles,
+    /// What belongs to none of them; `None` where the store cannot be listed.
+    pub files: Option<StoreFiles>,
 }
 
 /// Which inner chunks the indexes of an array's shards leave out.
@@ -53,8 +53,8 @@ pub struct InnerAbsence {
 
 /// Looks at everything in a store; `known` are the prefixes of all its arrays, `arrays` those that are looked at.
 ///
-/// Memory follows what is stored, a few bytes a chunk. What cannot be read becomes a fault or a defect. Errors:
-/// `Cancelled`, and `Unsupported` where the store cannot be listed.
+/// Memory follows what is stored, a few bytes a chunk. What cannot be read becomes a fault or a defect. Where the store cannot
+/// be listed, each chunk is asked for. Errors: `Cancelled`, and `Unsupported` where those are too many.
 pub fn survey_store(
     store: &Store,
     known: &[&ArrayNode],
@@ -65,10 +65,16 @@ pub fn survey_store(
     observer.meter().arrays_total.add(arrays.len() as u64);
     let expected: Vec<Expected> = arrays.iter().map(|array| Expected::of(array)).collect();
     let prefixes: HashSet<&str> = known.iter().map(|array| array.prefix()).collect();
-    let (listed, mut files, suspects) = match store {
-        Store::Local(_) => list_folders(store, arrays, &expected, &prefixes, (observer, cancel))?,
+    let run = (observer, cancel);
+    let (listed, mut files) = match store {
+        Store::Local(_) => {
+            let listed = list_arrays(store, arrays, &expected, run);
+            (listed, Some(list_rest(store, &prefixes, run)?))
+        }
+        _ if !store.is_listable() => (list_arrays(store, arrays, &expected, run), None),
         Store::Remote(_) | Store::Zip(_) | Store::Memory(_) | Store::References(_) => {
-            list_at_once(store, arrays, &expected, &prefixes, (observer, cancel))?
+            let (listed, files) = list_at_once(store, arrays, &expected, &prefixes, run)?;
+            (listed, Some(files))
         }
     };
     let mut surveys = Vec::with_capacity(arrays.len());
@@ -86,9 +92,11 @@ pub fn survey_store(
     }
     if closeness == Closeness::Headers {
         look_at_heads(store, arrays, &expected, &mut surveys, (observer, cancel))?;
-        files.look_into(store, &suspects, cancel)?;
+        if let Some((files, suspects)) = &mut files {
+            files.look_into(store, suspects, cancel)?;
+        }
     }
-    Ok(StoreSurvey { arrays: surveys, files })
+    Ok(StoreSurvey { arrays: surveys, files: files.map(|(files, _)| files) })
 }
 
 /// Looks at the first bytes, the last ones or the shard index of the chunks of `arrays`, whose listings `surveys` hold: as
@@ -105,31 +113,33 @@ pub fn survey_heads(
     look_at_heads(store, arrays, &expected, surveys, run)
 }
 
-type ListedStore = (Vec<Result<Listed>>, StoreFiles, Vec<String>);
+/// What belongs to no array, and the keys of what should be looked into.
+type Files = (StoreFiles, Vec<String>);
 
-/// Lists the folders of arrays side by side, then the rest.
-fn list_folders(
+/// Lists arrays side by side, or asks for their chunks.
+fn list_arrays(
     store: &Store,
     arrays: &[&ArrayNode],
     expected: &[Expected],
-    prefixes: &HashSet<&str>,
     run: (&dyn Observer, &Cancel),
-) -> Result<ListedStore> {
+) -> Vec<Result<Listed>> {
     let pairs: Vec<(&ArrayNode, &Expected)> = arrays.iter().copied().zip(expected).collect();
-    let listed = spread(store, &pairs, |(array, expected)| {
+    spread(store, &pairs, |(array, expected)| {
         let listed = listing::list(store, array, (0, Some(expected)), run);
         run.0.meter().arrays_done.add(1);
         listed
-    });
-    let (files, suspects) = if prefixes.contains("") {
-        (StoreFiles::default(), Vec::new())
-    } else {
-        files::list(store, prefixes, None, run).or_else(|error| match error.kind() {
-            ErrorKind::Cancelled | ErrorKind::Unsupported => Err(error),
-            _ => Ok((StoreFiles { unlisted: Some(error.one_line()), ..StoreFiles::default() }, Vec::new())),
-        })?
-    };
-    Ok((listed, files, suspects))
+    })
+}
+
+/// Lists what lies outside of the folders of arrays.
+fn list_rest(store: &Store, prefixes: &HashSet<&str>, run: (&dyn Observer, &Cancel)) -> Result<Files> {
+    if prefixes.contains("") {
+        return Ok(Files::default());
+    }
+    files::list(store, prefixes, None, run).or_else(|error| match error.kind() {
+        ErrorKind::Cancelled | ErrorKind::Unsupported => Err(error),
+        _ => Ok((StoreFiles { unlisted: Some(error.one_line()), ..StoreFiles::default() }, Vec::new())),
+    })
 }
 
 /// Lists everything once: a request for each of thousands of arrays would take longer.
@@ -139,13 +149,13 @@ fn list_at_once(
     expected: &[Expected],
     prefixes: &HashSet<&str>,
     run: (&dyn Observer, &Cancel),
-) -> Result<ListedStore> {
+) -> Result<(Vec<Result<Listed>>, Files)> {
     let mut builders: BTreeMap<&str, Builder<'_>> = arrays
         .iter()
         .zip(expected)
         .map(|(array, expected)| (array.prefix(), Builder::new(array, 0, Some(expected))))
         .collect();
-    let (files, suspects) = files::list(store, prefixes, Some(&mut builders), run)?;
+    let files = files::list(store, prefixes, Some(&mut builders), run)?;
     let finished = arrays.iter().map(|array| {
         run.0.meter().arrays_done.add(1);
         let builder = builders.remove(array.prefix());
@@ -153,7 +163,7 @@ fn list_at_once(
             .map(Builder::finish)
             .ok_or_else(|| Error::new(ErrorKind::Conflict, format!("`{}` is listed twice", array.path)))
     });
-    Ok((finished.collect(), files, suspects))
+    Ok((finished.collect(), files))
 }
 
 /// What one chunk showed.
@@ -433,7 +443,7 @@ mod tests {
         write("x.tmp/deep", "");
         std::os::unix::fs::symlink("nowhere", folder.path().join("link")).unwrap();
         let seen = seen(folder.path());
-        let files = &seen.files;
+        let files = seen.files.as_ref().unwrap();
         assert_eq!((files.foreign.count, files.temporary.count, files.sidecars.count), (1, 1, 1));
         assert_eq!(files.ownerless_folders, BTreeMap::from([("lost".to_owned(), 1)]));
         assert_eq!(files.pointers.as_ref().unwrap().examples.len(), 2);

@@ -63,7 +63,8 @@ pub(super) fn list(
     (observer, cancel): (&dyn Observer, &Cancel),
 ) -> Result<(StoreFiles, Vec<String>)> {
     let (mut files, mut suspects) = (StoreFiles::default(), Vec::new());
-    let listed = store.list_entering(&|key| !prefixes.contains(key), &mut |object| {
+    let known: Vec<&str> = prefixes.iter().copied().collect();
+    let listed = store.list_entering(&known, &|key| !prefixes.contains(key), &mut |object| {
         observer.meter().objects_listed.add(1);
         match array_of(object.key, prefixes) {
             Some(prefix) => {

@@ -7,12 +7,12 @@ use super::faults::{ChunkFault, FaultLog};
 use super::heads::{Expected, wrong_length};
 use super::names::{Named, named};
 use crate::cancel::Cancel;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::event::Observer;
 use crate::grid::ChunkSet;
 use crate::hierarchy::ArrayNode;
 use crate::metadata::{ChunkKeys, Defect};
-use crate::store::{ObjectInfo, ObjectKind, Store};
+use crate::store::{ObjectInfo, ObjectKind, Seen, Store};
 
 /// Keys that defects name; of the rest they say how many there are.
 const EXAMPLES_MOST: usize = 3;
@@ -139,7 +139,14 @@ pub(super) struct Listed {
     pub(super) faults: FaultLog,
 }
 
+/// Chunks of an array that are asked for one by one, at most: a request each.
+const ASKED_MOST: u64 = 1 << 24;
+/// Chunks whose keys are held at once while they are asked for.
+const ASKED_AT_ONCE: u64 = 1 << 12;
+
 /// Lists one array; stops early once cancelled. With `expected`, sizes are compared with what they must be.
+///
+/// Where the store has no listing, each chunk of the grid is asked for; what else lies there stays unknown.
 pub(super) fn list(
     store: &Store,
     array: &ArrayNode,
@@ -147,6 +154,10 @@ pub(super) fn list(
     (observer, cancel): (&dyn Observer, &Cancel),
 ) -> Result<Listed> {
     let mut builder = Builder::new(array, sample_most, expected);
+    if !store.is_listable() {
+        ask(store, array, &mut builder, (observer, cancel))?;
+        return Ok(builder.finish());
+    }
     store.list_while(array.prefix(), &mut |object| {
         builder.object(object);
         observer.meter().objects_listed.add(1);
@@ -154,6 +165,47 @@ pub(super) fn list(
     })?;
     cancel.check()?;
     Ok(builder.finish())
+}
+
+/// Asks for each chunk of an array whether it is there.
+fn ask(
+    store: &Store,
+    array: &ArrayNode,
+    builder: &mut Builder<'_>,
+    (observer, cancel): (&dyn Observer, &Cancel),
+) -> Result<()> {
+    let grid = &array.metadata.grid;
+    let Some(total) = grid.total().filter(|&total| total <= ASKED_MOST) else {
+        let message = format!(
+            "could not find out which chunks of `{}` are stored: {} has no listing, and each of more than {ASKED_MOST} chunks \
+             would have to be asked for",
+            array.path,
+            store.place()
+        );
+        return Err(Error::new(ErrorKind::Unsupported, message)
+            .with_hint("--exclude the array, or read the store from where it can be listed"));
+    };
+    let key_of = |position: u64| {
+        let mut key = String::new();
+        array.chunk_key(&grid.index_at(position), &mut key);
+        key
+    };
+    let mut start = 0;
+    while start < total {
+        cancel.check()?;
+        let positions = start..total.min(start + ASKED_AT_ONCE);
+        let keys: Vec<String> = positions.clone().map(key_of).collect();
+        let asked: Vec<&str> = keys.iter().map(String::as_str).collect();
+        for ((position, key), seen) in positions.clone().zip(&keys).zip(store.see_many(&asked)?) {
+            let Seen::Object(found) = seen else { continue };
+            let (kind, key) = (ObjectKind::Regular, key.as_str());
+            let (size, stamp) = (found.size, found.stamp);
+            builder.chunk(ObjectInfo { key, size, kind, stamp, changed: None, locked: false }, position);
+            observer.meter().objects_listed.add(1);
+        }
+        start = positions.end;
+    }
+    Ok(())
 }
 
 /// Takes in the objects of one array, in any order.

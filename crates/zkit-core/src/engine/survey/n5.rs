@@ -88,7 +88,7 @@ pub fn read_n5(store: &Store, closeness: Option<Closeness>) -> Result<N5Containe
     let mut files = StoreFiles::default();
     let mut too_many = false;
     let is_index = |key: &str| key.rsplit('/').next().is_some_and(|name| name.parse::<u64>().is_ok());
-    store.list_entering(&|key| closeness.is_some() || !is_index(key), &mut |object| {
+    store.list_entering(&[], &|key| closeness.is_some() || !is_index(key), &mut |object| {
         let name = object.key.rsplit('/').next().unwrap_or(object.key);
         match object.kind {
             ObjectKind::DanglingLink => files.dangling.add(object.key),
