@@ -3,6 +3,7 @@
 use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
 
 use super::super::CodecError;
+use super::effort::{BLOCKS_WORTH_A_TRIAL, BlockCompressor};
 use super::header::{
     FLAG_BITSHUFFLE, FLAG_MEMCPYED, FLAG_SHUFFLE, FLAG_UNSPLIT, FORMAT_VERSION, HEADER_BYTES,
     INNER_CODEC_SHIFT, INNER_VERSION, InnerCodec, MIN_BUFFER_BYTES, Shuffle, can_split, corrupt, unsupported,
@@ -19,7 +20,8 @@ const MAX_BLOCK_BYTES: usize = (i32::MAX as usize - 255 * 4) / 3;
 /// The block size that c-blosc starts from: a first-level cache.
 const BASE_BLOCK_BYTES: usize = 32 << 10;
 
-/// How hard to compress.
+/// How hard to compress. A level of zstd stands for the size that it gives: where a sample of a frame gets as small with
+/// less search, less search is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Level {
     /// `clevel` of c-blosc, 0 to 9; 0 stores.
@@ -86,7 +88,7 @@ impl Encoder {
             return Ok(false);
         }
         out.resize(HEADER_BYTES + starts, 0);
-        self.streams.begin(layout);
+        self.begin(layout, src);
         for (index, block) in src.chunks(layout.block_size).enumerate() {
             let start = le_i32(out.len())?;
             out[HEADER_BYTES + 4 * index..][..4].copy_from_slice(&start);
@@ -101,6 +103,22 @@ impl Encoder {
             }
         }
         Ok(true)
+    }
+
+    /// Settles how the streams of `src` are compressed, where that depends on them by a block from the middle.
+    fn begin(&mut self, layout: &Layout, src: &[u8]) {
+        let planes = match layout.shuffle {
+            Shuffle::None => 1,
+            Shuffle::Byte => layout.type_size,
+            Shuffle::Bit => layout.type_size * 8,
+        };
+        let blocks = src.len() / layout.block_size;
+        let mut sample: &[u8] = &[];
+        if planes > 1 && blocks >= BLOCKS_WORTH_A_TRIAL && layout.codec == InnerCodec::Zstd {
+            let block = &src[blocks / 2 * layout.block_size..][..layout.block_size];
+            sample = filter(layout, block, &mut self.filtered, &mut self.tile);
+        }
+        self.streams.begin(layout, planes, sample);
     }
 }
 
@@ -189,7 +207,7 @@ fn filter<'a>(layout: &Layout, block: &'a [u8], filtered: &'a mut Vec<u8>, tile:
 #[derive(Default)]
 struct StreamEncoder {
     compressor: Compressor,
-    zstd: Option<zstd_safe::CCtx<'static>>,
+    zstd: BlockCompressor,
     zlib: Option<(i32, libdeflater::Compressor)>,
     lz4: Option<Lz4Tables>,
     encoded: Vec<u8>,
@@ -218,32 +236,41 @@ enum Compressor {
     #[default]
     Lz4,
     Zlib(i32),
-    Zstd(i32),
+    Zstd,
 }
 
 impl StreamEncoder {
-    fn begin(&mut self, layout: &Layout) {
-        let level = match layout.level {
-            Level::Blosc(level) => i32::from(level),
-            Level::Zstd(level) => level,
-        };
+    /// From now on streams of `layout` are encoded; `sample` is one of them, of `planes` planes, or empty.
+    fn begin(&mut self, layout: &Layout, planes: usize, sample: &[u8]) {
         self.compressor = match (layout.codec, layout.level) {
-            (InnerCodec::Zstd, Level::Blosc(clevel)) => Compressor::Zstd(zstd_level(clevel)),
-            (InnerCodec::Zstd, Level::Zstd(level)) => Compressor::Zstd(level),
-            (InnerCodec::Zlib, _) => Compressor::Zlib(level),
+            (InnerCodec::Zstd, _) => Compressor::Zstd,
+            (InnerCodec::Zlib, Level::Blosc(level) ) => Compressor::Zlib(i32::from(level)),
             _ => Compressor::Lz4,
         };
+        let level = match layout.level {
+            Level::Blosc(clevel) => zstd_level(clevel),
+            Level::Zstd(level) => level,
+        };
+        self.zstd.begin(level);
+        if !sample.is_empty() {
+            self.make_room(sample.len());
+            self.zstd.tune(planes, sample, &mut self.encoded[..sample.len()]);
+        }
+    }
+
+    fn make_room(&mut self, room: usize) {
+        if self.encoded.len() < room {
+            self.encoded.resize(room, 0);
+        }
     }
 
     /// Returns `stream` encoded, or `stream` itself where that is not larger.
     fn encode<'a>(&'a mut self, stream: &'a [u8]) -> Result<&'a [u8], CodecError> {
         let room = match self.compressor {
             Compressor::Lz4 => get_maximum_output_size(stream.len()),
-            Compressor::Zlib(_) | Compressor::Zstd(_) => stream.len(),
+            Compressor::Zlib(_) | Compressor::Zstd => stream.len(),
         };
-        if self.encoded.len() < room {
-            self.encoded.resize(room, 0);
-        }
+        self.make_room(room);
         let encoded = &mut self.encoded[..room];
         let len = match self.compressor {
             Compressor::Lz4 => {
@@ -259,10 +286,7 @@ impl StreamEncoder {
                 }
                 self.zlib.as_mut().and_then(|(_, zlib)| zlib.zlib_compress(stream, encoded).ok())
             }
-            Compressor::Zstd(level) => {
-                let zstd = self.zstd.get_or_insert_default();
-                zstd.compress(encoded, stream, level).ok()
-            }
+            Compressor::Zstd => self.zstd.compress(stream, encoded),
         };
         // a stream of the decoded length is taken for a stored one
         Ok(match len {

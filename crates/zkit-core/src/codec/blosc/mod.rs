@@ -6,6 +6,7 @@
 
 mod blosclz;
 mod decode;
+mod effort;
 mod encode;
 #[cfg(test)]
 mod golden;
