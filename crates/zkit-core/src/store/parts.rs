@@ -11,7 +11,7 @@ use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use object_store::multipart::MultipartStore;
 use object_store::path::Path as ObjectPath;
-use object_store::{MultipartId, ObjectStoreExt as _};
+use object_store::{MultipartId, ObjectStoreExt as _, PutResult};
 use serde::{Deserialize, Serialize};
 
 use super::remote::{Inner, RemoteStore};
@@ -72,9 +72,9 @@ impl Inner {
         path: &ObjectPath,
         bytes: Bytes,
         beside: Option<&Inner>,
-    ) -> object_store::Result<()> {
+    ) -> object_store::Result<PutResult> {
         let Some(PartsServer(server)) = &self.parts else {
-            return self.store.put(path, bytes.into()).await.map(drop);
+            return self.store.put(path, bytes.into()).await;
         };
         let mark = Mark { key: key.to_owned(), upload: server.create_multipart(path).await? };
         let sent = async {
@@ -88,11 +88,11 @@ impl Inner {
             });
             let parts: Vec<_> =
                 futures_util::stream::iter(parts).buffered(PARTS_IN_FLIGHT).try_collect().await?;
-            server.complete_multipart(path, &mark.upload, parts).await.map(drop)
+            server.complete_multipart(path, &mark.upload, parts).await
         };
         let sent = sent.await;
         let ended = match &sent {
-            Ok(()) => true,
+            Ok(_) => true,
             Err(_) => PartsServer(Arc::clone(server)).give_up(path, &mark.upload).await.is_ok(),
         };
         if let (Some(beside), true) = (beside, ended) {

@@ -166,6 +166,7 @@ impl Journal {
                             done[record.array as usize].insert(record.chunk);
                             records += 1;
                         }
+                        Entry::Arrived(..) => {}
                     }
                 }
                 Ok(())
@@ -210,7 +211,7 @@ impl Journal {
             records.clear();
             records.extend(entries.iter().filter_map(|entry| match entry {
                 Entry::Done(record) => Some(*record),
-                Entry::Publishing(_) => None,
+                Entry::Publishing(_) | Entry::Arrived(..) => None,
             }));
             visit(&records).map_err(|error| {
                 failure = Some(error);
@@ -315,6 +316,7 @@ impl Journal {
                 Entry::parse(chunk, self.seed).filter(|entry| match entry {
                     Entry::Done(record) => (record.array as usize) < self.arrays,
                     Entry::Publishing(_) => true,
+                    Entry::Arrived(..) => false,
                 })
             }));
             visit(&entries)?;
