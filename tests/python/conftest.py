@@ -26,8 +26,6 @@ FAULTY = [name for name in READABLE if not MANIFEST[name]["valid"]]
 FOREIGN = [name for name, facts in MANIFEST.items() if facts["kind"] in ("n5", "icechunk")]
 
 SECONDS_LIMIT, MEMORY_LIMIT_MB = 2.0, 300.0
-# larger files hold numbers
-SEARCHED_BYTES = 1 << 20
 
 
 def binary():
@@ -71,6 +69,12 @@ class Zkit:
         )
         return outcome
 
+    def start(self, *args, **options):
+        """A run that goes on while the test does."""
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        command = [os.fspath(arg) for arg in (self.path, *args)]
+        return subprocess.Popen(command, **{**pipes, "env": self.environment(), **options})
+
     def json(self, *args, **kwargs):
         """The JSON document of a run that must succeed."""
         outcome = self(*args, "--format", "json", **kwargs)
@@ -81,6 +85,23 @@ class Zkit:
         """{path: sha256 or None} of a store, whether or not every array could be read."""
         document = self("digest", store, *args, "--format", "json", **kwargs).json()
         return {array["path"]: array["sha256"] for array in document["arrays"]}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def told(tmp_path_factory):
+    """Where what holds a secret is kept if it is no file: what any program of a test said, and what was sent to servers."""
+    canaries.FOLDER = tmp_path_factory.mktemp("told")
+    communicate = subprocess.Popen.communicate
+
+    def searched(process, *args, **kwargs):
+        said = communicate(process, *args, **kwargs)
+        for text in said:
+            canaries.search(text.encode() if isinstance(text, str) else text, f"said by {process.args}")
+        return said
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(subprocess.Popen, "communicate", searched)
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -127,12 +148,12 @@ TOLD = pytest.StashKey[list]()
 
 
 def pytest_sessionfinish(session):
-    """Looks for secrets in all that zkit wrote: journals, manifests, caches, reports, stores."""
+    """Looks for secrets in all that zkit wrote: journals, manifests, caches, reports, stores, and what else was found to hold one."""
     factory = getattr(session.config, "_tmp_path_factory", None)
     if factory is None or factory._basetemp is None:
         return
     files = (p for p in factory.getbasetemp().rglob("*") if p.is_file() and not p.is_symlink())
-    told = [p for p in files if p.stat().st_size <= SEARCHED_BYTES and canaries.found_in(p.read_bytes())]
+    told = [p for p in files if p.stat().st_size <= canaries.SEARCHED_BYTES and canaries.found_in(p.read_bytes())]
     session.config.stash[TOLD] = told
     if told:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

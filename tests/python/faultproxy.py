@@ -20,6 +20,8 @@ import threading
 import time
 from urllib.parse import unquote, urlsplit
 
+import canaries
+
 BODY_OF_ERROR = b"<?xml version='1.0'?><Error><Code>%s</Code><Message>made by the proxy</Message></Error>"
 CODES = {
     403: b"AccessDenied",
@@ -65,12 +67,15 @@ class FaultProxy:
         self.rules, self.requests, self._hits = list(rules), [], {}
         self.seen, self.headers = [], []
 
-    def wait_for(self, pattern, seconds, times=1, method=None):
-        """Returns once requests (of one method) whose path fits `pattern` have arrived so many times, answered or not."""
+    def wait_for(self, pattern, seconds, times=1, method=None, answered=False):
+        """Returns once requests (of one method) whose path fits `pattern` have arrived so many times, or were answered."""
+
+        def count():
+            known = [request[:2] for request in self.requests] if answered else self.seen
+            return sum(m == (method or m) and fits(pattern, path) for m, path in known)
+
         with self._arrival:
-            in_time = self._arrival.wait_for(
-                lambda: sum(m == (method or m) and fits(pattern, path) for m, path in self.seen) >= times, seconds
-            )
+            in_time = self._arrival.wait_for(lambda: count() >= times, seconds)
         assert in_time, f"no request for {pattern} within {seconds} s"
 
     def wait_until_idle(self, seconds):
@@ -129,6 +134,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if len(body) < length:
             self.close_connection = True  # no server takes a part of a body
             return
+        canaries.search(body, f"sent {self.command} {self.path}")
         time.sleep(rule.get("delay", 0))
         if rule.get("drop"):
             self.owner.requests.append((self.command, self.path, None))

@@ -1,7 +1,6 @@
 """Runs that are begun, stopped and gone on with, and what lies beside a copy meanwhile."""
 
 import os
-import subprocess
 import time
 
 import layouts
@@ -24,14 +23,8 @@ def journal_of(copy):
 
 
 def started(zkit, *arguments):
-    return subprocess.Popen(
-        [os.fspath(a) for a in (zkit.path, *arguments)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=zkit.environment(),
-        preexec_fn=lambda: os.nice(5),  # so that this process sees in time how far it is
-    )
+    # nice, so that this process sees in time how far it is
+    return zkit.start(*arguments, preexec_fn=lambda: os.nice(5))
 
 
 def kill(process):

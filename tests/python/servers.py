@@ -222,7 +222,10 @@ NAMES = ("local", "S3", "GCS", "Azure", "HTTP")
 def started(name, folder):
     """A place by its name, for as long as the block runs. Errors: NotRun."""
     with contextlib.ExitStack() as stack:
-        yield STARTERS[name](stack, pathlib.Path(folder))
+        place = STARTERS[name](stack, pathlib.Path(folder))
+        yield place
+        if name in ("S3", "GCS", "Azure"):  # the others are folders of the tests
+            bucket.search(place)
 
 
 def _start_s3(stack, _folder):

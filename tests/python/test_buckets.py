@@ -65,13 +65,7 @@ def beside(objects, place):
 
 
 def started(zkit, proxy, *arguments):
-    return subprocess.Popen(
-        [str(a) for a in (zkit.path, *arguments)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=zkit.environment(**bucket.environment(proxy.port)),
-    )
+    return zkit.start(*arguments, env=zkit.environment(**bucket.environment(proxy.port)))
 
 
 def killed_at(zkit, proxy, pattern, *arguments, method="PUT", after=0):
@@ -415,6 +409,23 @@ def test_objects_that_changed_since_are_written_anew(s3, zkit, proxy, objects, p
     for key in keys[5:]:
         objects.write(key, b"what somebody else put here")
     resumed(s3, cube.path, place, *SLOW)
+    assert contents(objects, place) == undisturbed
+
+
+def test_a_journal_that_knows_no_tags_is_gone_on_with(s3, zkit, proxy, objects, place, cube, undisturbed):
+    killed_with_records(zkit, proxy, "recompress", cube.path, bucket.url(place), *SLOW)
+    kind_of_tags = (4).to_bytes(4, "little")
+    for key in objects.keys(f"{place}.partial.journal/records/"):
+        segment = objects.read(key)
+        entries = [segment[at : at + 48] for at in range(0, len(segment), 48)]
+        left = [entry for entry in entries if entry[:4] != kind_of_tags]
+        assert left and len(left) < len(entries)
+        objects.write(key, b"".join(left))
+    for key in objects.keys(place + "/t2m/"):
+        objects.write(key, bytes(len(objects.read(key))))
+    proxy.reset()
+    resumed(s3, cube.path, place, *SLOW, "--verify", "none")
+    assert any(method == "GET" and "copy.zarr/t2m/" in path for method, path, _ in proxy.requests)
     assert contents(objects, place) == undisturbed
 
 

@@ -17,7 +17,7 @@ import zarr
 import bucket
 import copies
 import web
-from conftest import FIXTURES, MANIFEST
+from conftest import FIXTURES, MANIFEST, listing
 from faultproxy import FaultProxy
 from runs import DAMAGE
 
@@ -317,13 +317,8 @@ def test_two_processes_share_one_cache(zkit, proxy, cache):
 
 def test_a_cache_whose_writer_was_killed_is_used_and_cleared(s3, zkit, proxy, cache):
     proxy.reset({"path": "sst_anomaly/0.[12]", "delay": 3})
-    command = [zkit.path, "digest", url(OSTIA), "--chunk-cache", cache]
-    process = subprocess.Popen(
-        [os.fspath(part) for part in command],
-        env=zkit.environment(**bucket.environment(proxy.port)),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+    environment = zkit.environment(**bucket.environment(proxy.port))
+    process = zkit.start("digest", url(OSTIA), "--chunk-cache", cache, env=environment)
     proxy.wait_for("sst_anomaly/0.1", seconds=20)
     process.send_signal(signal.SIGKILL)
     process.communicate()
@@ -448,6 +443,15 @@ def test_a_folder_of_something_else_is_refused_and_left_alone(s3, proxy, tmp_pat
 
 
 # ---- secrets -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("action", [("list",), ("verify",), ("prune", "--older-than", "1s", "--yes")])
+def test_the_command_for_slices_says_what_the_folder_is_and_leaves_it_alone(s3, zkit, cache, action):
+    digest(s3, url(SHARDED))
+    before = listing(cache)
+    outcome = zkit("cache", action[0], cache, *action[1:])
+    assert outcome.code == 2 and "chunks that --chunk-cache keeps" in outcome.err and "hint: " in outcome.err
+    assert listing(cache) == before
 
 
 def test_no_secret_lies_in_the_cache(s3, cache):

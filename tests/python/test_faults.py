@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 
 import pytest
 
@@ -199,12 +198,7 @@ def test_nothing_is_written_but_the_destination(zkit, tmp_path):
 
 @pytest.mark.parametrize("arguments", [["inspect"], ["digest"], ["inspect", "--format", "json"]])
 def test_a_reader_that_goes_away_is_no_error(zkit, arguments):
-    process = subprocess.Popen(
-        [zkit.path, *arguments, FIXTURES / "mixed_types.zarr"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=zkit.environment(),
-    )
+    process = zkit.start(*arguments, FIXTURES / "mixed_types.zarr")
     process.stdout.close()
     err = process.stderr.read()
     assert process.wait() == 0, err

@@ -1,7 +1,6 @@
 """s3:// against a real server: the same answers as from disk, and absent kept apart from unreadable."""
 
 import signal
-import subprocess
 
 import pytest
 
@@ -165,11 +164,7 @@ def test_a_failed_copy_publishes_nothing(s3, proxy, tmp_path):
 def test_a_copy_that_is_stopped_publishes_nothing(zkit, proxy, tmp_path, stop):
     proxy.reset({"path": "analysed_sst/0", "delay": 1})
     environment = zkit.environment(**bucket.environment(proxy.port))
-    process = subprocess.Popen(
-        [zkit.path, "recompress", url("ostia_sst.zarr"), tmp_path / "copy.zarr"],
-        env=environment,
-        stderr=subprocess.PIPE,
-    )
+    process = zkit.start("recompress", url("ostia_sst.zarr"), tmp_path / "copy.zarr", env=environment)
     proxy.wait_for("analysed_sst/0", seconds=20)
     process.send_signal(stop)
     _, err = process.communicate(timeout=20)

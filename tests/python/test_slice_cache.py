@@ -619,11 +619,7 @@ def test_a_full_disk_is_an_error_and_the_next_run_is_right(zkit, strace, tmp_pat
 
 
 def test_two_requests_at_once_build_once(world):
-    command = [os.fspath(part) for part in [world.zkit.path, *world.arguments("--format", "json")]]
-    running = [
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=world.zkit.environment())
-        for _ in range(4)
-    ]
+    running = [world.zkit.start(*world.arguments("--format", "json")) for _ in range(4)]
     answers = [process.communicate(timeout=60) for process in running]
     assert [process.returncode for process in running] == [0] * 4, answers
     assert sorted(json.loads(out)["cache"] for out, _ in answers) == ["built", "hit", "hit", "hit"]
@@ -637,11 +633,8 @@ def locked(store, how):
 
 
 def test_a_request_waits_for_who_builds_it_and_says_so(cached):
-    command = [os.fspath(part) for part in [cached.zkit.path, *cached.arguments("--format", "json")]]
     with locked(cached.store, fcntl.LOCK_EX):
-        waiting = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=cached.zkit.environment()
-        )
+        waiting = cached.zkit.start(*cached.arguments("--format", "json"))
         said = b""
         while b"waiting for it" not in said:
             line = waiting.stderr.readline()

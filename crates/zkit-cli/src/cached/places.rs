@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use zkit_core::error::{Error, ErrorKind};
+use zkit_core::store::ChunkCache;
 
 use super::manifest::Header;
 
@@ -87,8 +88,17 @@ pub struct Found {
 
 /// Returns what lies in a cache; only the heads of manifests are read.
 ///
-/// Errors: `Absent` if the directory does not exist, `Unreadable`.
+/// Errors: `Absent` if the directory does not exist, `Unreadable`; `Usage` for a chunk cache, which has no entries of this kind.
 pub fn entries(cache: &Path) -> Result<Found, Error> {
+    if ChunkCache::is_at(cache) {
+        let message = format!(
+            "could not look into {}: it holds chunks that --chunk-cache keeps, not slices that --cache keeps",
+            cache.display()
+        );
+        return Err(Error::new(ErrorKind::Usage, message).with_hint(
+            "each entry is checked when it is read, and --chunk-cache-size bounds them all: remove the folder to be rid of them",
+        ));
+    }
     let failed = |error: std::io::Error| {
         let kind = match error.kind() {
             std::io::ErrorKind::NotFound => ErrorKind::Absent,

@@ -133,6 +133,16 @@ impl<'a> Copy<'a> {
             && !self.is_box_done(unit)
     }
 
+    /// Returns the position of the array among those of its store, by which records name it.
+    pub(super) fn position_in_store(&self) -> u32 {
+        u32::try_from(self.place.in_store).unwrap_or(u32::MAX)
+    }
+
+    /// Returns the position of a chunk in the grid, by which records name it.
+    pub(super) fn chunk_position(&self, chunk_index: &[u64]) -> Option<u64> {
+        self.array.target.metadata.grid.position_of(chunk_index)
+    }
+
     /// Records a chunk that is written, or needs no object.
     pub(super) fn record(
         &self,
@@ -144,9 +154,9 @@ impl<'a> Copy<'a> {
         if let Sink::Local { journal: None, .. } = self.sink {
             return;
         }
-        let Some(chunk) = self.array.target.metadata.grid.position_of(chunk_index) else { return };
+        let Some(chunk) = self.chunk_position(chunk_index) else { return };
         done.push(Record {
-            array: u32::try_from(self.place.in_store).unwrap_or(u32::MAX),
+            array: self.position_in_store(),
             chunk,
             object: object.map(ObjectDigest::of),
             decoded_xxh3: decoded.map_or(0, xxhash_rust::xxh3::xxh3_64),

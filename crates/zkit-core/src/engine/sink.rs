@@ -69,10 +69,9 @@ impl Run<'_> {
             Sink::Local { writer, .. } => writer.put(&key, bytes)?,
             Sink::Remote { writer, journal } => {
                 let token = journal.token();
+                let (array, chunk) = (copy.position_in_store(), copy.chunk_position(chunk_index));
                 writer.start_put(key, bytes, move |arrived| {
-                    if !arrived {
-                        token.fail();
-                    }
+                    token.ended(array, chunk.unwrap_or(u64::MAX), arrived);
                 })?;
             }
         }

@@ -82,6 +82,11 @@ impl ChunkCache {
         Ok(cache)
     }
 
+    /// Returns whether a folder is a chunk cache.
+    pub fn is_at(directory: &Path) -> bool {
+        folder::is_ours(directory)
+    }
+
     /// Returns the bytes of bodies that were served so far.
     pub fn served_bytes(&self) -> u64 {
         self.0.served_bytes.load(Ordering::Relaxed)

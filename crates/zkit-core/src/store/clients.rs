@@ -12,7 +12,7 @@ use object_store::{ClientConfigKey, ClientOptions, ObjectStore, RetryConfig};
 
 use super::any::StoreOptions;
 use super::http::Connector;
-use super::parts::PartsServer;
+use super::parts::{PartsServer, UnfinishedParts};
 use crate::location::Scheme;
 
 /// Tries of one request beside the first, at pauses that double up to 15 seconds, each of a random length.
@@ -77,7 +77,11 @@ pub(super) fn build(
             let known = settings(options)
                 .filter_map(|(key, value)| Some((key.parse::<AzureConfigKey>().ok()?, value)));
             let known = known.filter(|(key, _)| !matches!(key, AzureConfigKey::Client(_)));
-            both(known.fold(builder, |builder, (key, value)| builder.with_config(key, value)).build()?)
+            let client =
+                known.fold(builder, |builder, (key, value)| builder.with_config(key, value)).build()?;
+            let (store, parts) = both(client);
+            let unfinished = UnfinishedParts::Kept(Arc::clone(&store));
+            (store, parts.map(|parts| PartsServer { unfinished, ..parts }))
         }
         Scheme::Http => {
             let whole = url.as_str().trim_end_matches('/');
@@ -91,7 +95,8 @@ pub(super) fn build(
 /// Returns a client as both of what it is.
 fn both<Client: ObjectStore + MultipartStore>(client: Client) -> (Arc<dyn ObjectStore>, Option<PartsServer>) {
     let client = Arc::new(client);
-    (Arc::<Client>::clone(&client), Some(PartsServer(client)))
+    let parts = PartsServer { server: Arc::<Client>::clone(&client), unfinished: UnfinishedParts::Dropped };
+    (client, Some(parts))
 }
 
 /// Returns the environment's settings, then the caller's, with keys in lower case as object_store parses them.

@@ -4,6 +4,7 @@
 //! `Unreadable`. The two are never mixed up: absent chunks read as fill values, unreadable ones must not.
 
 mod any;
+mod arrived;
 mod body;
 mod byte_source;
 mod chunk_cache;
@@ -32,6 +33,7 @@ mod writer;
 mod zip;
 
 pub use any::{Child, ChildKind, ObjectInfo, ObjectKind, ObjectStat, Store, StoreOptions};
+pub use arrived::Arrived;
 pub use chunk_cache::ChunkCache;
 pub use integrity::StoreChecksums;
 pub use key::{is_safe_name, join};

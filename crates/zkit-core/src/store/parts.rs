@@ -11,7 +11,7 @@ use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use object_store::multipart::MultipartStore;
 use object_store::path::Path as ObjectPath;
-use object_store::{MultipartId, ObjectStoreExt as _};
+use object_store::{MultipartId, ObjectStore, ObjectStoreExt as _, PutPayload, PutResult};
 use serde::{Deserialize, Serialize};
 
 use super::remote::{Inner, RemoteStore};
@@ -30,7 +30,20 @@ const MARK_LIMIT: u64 = 1 << 16;
 
 /// A server that takes objects in parts.
 #[derive(Clone)]
-pub(super) struct PartsServer(pub(super) Arc<dyn MultipartStore>);
+pub(super) struct PartsServer {
+    pub(super) server: Arc<dyn MultipartStore>,
+    pub(super) unfinished: UnfinishedParts,
+}
+
+/// What becomes of parts whose upload is given up.
+#[derive(Debug, Clone)]
+pub(super) enum UnfinishedParts {
+    /// The server drops them.
+    Dropped,
+    /// They stay for a week, unless an object is written under the key, which drops them:
+    /// <https://learn.microsoft.com/en-us/rest/api/storageservices/put-block#remarks>
+    Kept(Arc<dyn ObjectStore>),
+}
 
 impl std::fmt::Debug for PartsServer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -41,10 +54,24 @@ impl std::fmt::Debug for PartsServer {
 impl PartsServer {
     /// Gives an upload up; one that is gone, or complete, counts as given up.
     async fn give_up(&self, path: &ObjectPath, upload: &MultipartId) -> object_store::Result<()> {
-        match self.0.abort_multipart(path, upload).await {
+        match self.server.abort_multipart(path, upload).await {
             Err(object_store::Error::NotFound { .. }) => Ok(()),
             other => other,
         }
+    }
+
+    /// Drops parts that the server keeps of an upload that was given up: an empty object takes their place, and goes. Nobody
+    /// else may be writing the object; one that is there is complete, and stays.
+    ///
+    /// Not only if there is none: servers differ in whether parts alone count as an object.
+    async fn drop_kept(&self, path: &ObjectPath) -> object_store::Result<()> {
+        let UnfinishedParts::Kept(store) = &self.unfinished else { return Ok(()) };
+        match store.head(path).await {
+            Err(object_store::Error::NotFound { .. }) => {}
+            other => return other.map(drop),
+        }
+        store.put(path, PutPayload::new()).await?;
+        store.delete(path).await
     }
 }
 
@@ -58,9 +85,10 @@ struct Mark {
 }
 
 impl Mark {
-    /// Returns the key of the mark itself.
+    /// Returns the key of the mark itself; Azure has no names for uploads.
     fn key(&self) -> String {
-        format!("{UPLOAD_MARKS}/{:016x}", xxhash_rust::xxh3::xxh3_64(self.upload.as_bytes()))
+        let name = format!("{} {}", self.upload, self.key);
+        format!("{UPLOAD_MARKS}/{:016x}", xxhash_rust::xxh3::xxh3_64(name.as_bytes()))
     }
 }
 
@@ -72,10 +100,11 @@ impl Inner {
         path: &ObjectPath,
         bytes: Bytes,
         beside: Option<&Inner>,
-    ) -> object_store::Result<()> {
-        let Some(PartsServer(server)) = &self.parts else {
-            return self.store.put(path, bytes.into()).await.map(drop);
+    ) -> object_store::Result<PutResult> {
+        let Some(parts_server) = &self.parts else {
+            return self.store.put(path, bytes.into()).await;
         };
+        let server = &parts_server.server;
         let mark = Mark { key: key.to_owned(), upload: server.create_multipart(path).await? };
         let sent = async {
             if let Some(beside) = beside {
@@ -88,12 +117,16 @@ impl Inner {
             });
             let parts: Vec<_> =
                 futures_util::stream::iter(parts).buffered(PARTS_IN_FLIGHT).try_collect().await?;
-            server.complete_multipart(path, &mark.upload, parts).await.map(drop)
+            server.complete_multipart(path, &mark.upload, parts).await
         };
         let sent = sent.await;
         let ended = match &sent {
-            Ok(()) => true,
-            Err(_) => PartsServer(Arc::clone(server)).give_up(path, &mark.upload).await.is_ok(),
+            Ok(_) => true,
+            // parts that are kept keep their mark: they are dropped by whoever holds the lock when nothing is on its way
+            Err(_) => {
+                parts_server.give_up(path, &mark.upload).await.is_ok()
+                    && matches!(parts_server.unfinished, UnfinishedParts::Dropped)
+            }
         };
         if let (Some(beside), true) = (beside, ended) {
             // one that stays does no harm: what it names is found to be gone
@@ -128,11 +161,45 @@ impl RemoteStore {
             if let (Some(mark), Some(server)) = (mark, &self.inner.parts) {
                 let path = self.inner.path(&mark.key)?;
                 self.wait(async {
-                    let _ = server.give_up(&path, &mark.upload).await;
+                    if server.give_up(&path, &mark.upload).await.is_ok() {
+                        let _ = server.drop_kept(&path).await;
+                    }
                     Ok(())
                 })?;
             }
         }
         beside.remove_blocking(keys)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use object_store::memory::InMemory;
+
+    use super::*;
+
+    #[test]
+    fn uploads_without_names_have_a_mark_each() {
+        let mark = |key: &str| Mark { key: key.to_owned(), upload: String::new() }.key();
+        assert_ne!(mark("a/0"), mark("a/1"));
+    }
+
+    #[test]
+    fn parts_that_a_server_keeps_are_dropped_and_objects_are_not() {
+        let memory = Arc::new(InMemory::new());
+        let unfinished = UnfinishedParts::Kept(Arc::<InMemory>::clone(&memory));
+        let parts = PartsServer { server: Arc::<InMemory>::clone(&memory), unfinished };
+        let (begun, complete) = (ObjectPath::from("begun"), ObjectPath::from("complete"));
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            memory.put(&complete, "whole".into()).await.unwrap();
+            for path in [&begun, &complete] {
+                let upload = parts.server.create_multipart(path).await.unwrap();
+                parts.give_up(path, &upload).await.unwrap();
+                parts.drop_kept(path).await.unwrap();
+            }
+            assert!(matches!(memory.head(&begun).await, Err(object_store::Error::NotFound { .. })));
+            assert_eq!(memory.get(&complete).await.unwrap().bytes().await.unwrap(), "whole");
+        });
     }
 }

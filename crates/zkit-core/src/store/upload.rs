@@ -14,6 +14,7 @@ use futures_util::future::{Either, select};
 use object_store::{ObjectStoreExt as _, PutMode, PutOptions, PutPayload, UpdateVersion};
 use tokio::sync::watch;
 
+use super::arrived::Arrived;
 use super::parts::MULTIPART_BYTES;
 use super::refusals::is_absent;
 use super::remote::{Inner, RemoteStore};
@@ -191,13 +192,13 @@ impl RemoteWriter {
 
     /// Begins to write an object, in place of any that is there, once there is room for it; `bytes` is copied then.
     ///
-    /// `then` is called from a network thread, with whether the object has arrived; it must not block. Do not call this
-    /// from a network thread. Errors: that an earlier write failed, which [`Self::take_failure`] tells; `Cancelled`.
+    /// `then` is called from a network thread, with the object as the server has it, or `None` if it did not arrive; it must
+    /// not block. Do not call this from a network thread. Errors: that an earlier write failed, which [`Self::take_failure`] tells; `Cancelled`.
     pub fn start_put(
         &self,
         key: String,
         bytes: &[u8],
-        then: impl FnOnce(bool) + Send + 'static,
+        then: impl FnOnce(Option<Arrived>) + Send + 'static,
     ) -> Result<()> {
         let length = bytes.len() as u64;
         let mut taken = self.room.lock();
@@ -223,12 +224,17 @@ impl RemoteWriter {
     }
 
     /// Begins to write a small object at once, whatever else is on its way; any thread may call it.
-    pub fn start_small_put(&self, key: String, bytes: Bytes, then: impl FnOnce(bool) + Send + 'static) {
+    pub fn start_small_put(
+        &self,
+        key: String,
+        bytes: Bytes,
+        then: impl FnOnce(Option<Arrived>) + Send + 'static,
+    ) {
         UploadRoom::take(&mut self.room.lock(), bytes.len() as u64);
         self.spawn_put(key, bytes, then);
     }
 
-    fn spawn_put(&self, key: String, bytes: Bytes, then: impl FnOnce(bool) + Send + 'static) {
+    fn spawn_put(&self, key: String, bytes: Bytes, then: impl FnOnce(Option<Arrived>) + Send + 'static) {
         let (inner, own, room) = (Arc::clone(&self.store.inner), Arc::clone(&self.own), self.room.clone());
         own.puts.fetch_add(1, Ordering::AcqRel);
         own.started.store(true, Ordering::Release);
@@ -237,16 +243,16 @@ impl RemoteWriter {
             let begun = Instant::now();
             let put = inner.put(&key, bytes, own.marks.as_deref());
             let arrived = match select(pin!(put), pin!(own.given_up())).await {
-                Either::Left((Ok(()), _)) => true,
+                Either::Left((Ok(arrived), _)) => Some(arrived),
                 Either::Left((Err(error), _)) => {
                     own.fail(error);
-                    false
+                    None
                 }
                 Either::Right((Some(late), _)) => {
                     own.fail(late.context(format!("could not write `{key}` in {}", inner.place)));
-                    false
+                    None
                 }
-                Either::Right((None, _)) => false,
+                Either::Right((None, _)) => None,
             };
             then(arrived);
             own.puts.fetch_sub(1, Ordering::AcqRel);
@@ -325,7 +331,7 @@ impl Own {
 impl RemoteStore {
     /// Writes an object, in place of any that is there, and waits for it.
     pub fn put_blocking(&self, key: &str, bytes: Bytes) -> Result<()> {
-        self.wait(self.inner.put(key, bytes, None))
+        self.wait(self.inner.put(key, bytes, None)).map(drop)
     }
 
     /// Writes an object if none is there, and waits for it.
@@ -406,14 +412,15 @@ impl RemoteStore {
 
 impl Inner {
     /// Writes an object; one that is sent in parts leaves a mark in `beside` meanwhile.
-    async fn put(&self, key: &str, bytes: Bytes, beside: Option<&Self>) -> Result<()> {
-        let path = self.path(key)?;
+    async fn put(&self, key: &str, bytes: Bytes, beside: Option<&Self>) -> Result<Arrived> {
+        let (path, length) = (self.path(key)?, bytes.len() as u64);
         let written = if bytes.len() > MULTIPART_BYTES {
             self.put_in_parts(key, &path, bytes, beside).await
         } else {
-            self.store.put(&path, bytes.into()).await.map(drop)
+            self.store.put(&path, bytes.into()).await
         };
-        written.map_err(|error| self.write_error("write", key, &error))
+        let written = written.map_err(|error| self.write_error("write", key, &error))?;
+        Ok(Arrived::new(length, written.e_tag.as_deref()))
     }
 
     async fn put_if(&self, key: &str, bytes: Bytes, mode: PutMode) -> Result<Conditional> {

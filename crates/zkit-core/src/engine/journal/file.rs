@@ -5,6 +5,7 @@ use std::io::{self, BufRead as _, BufReader, Read, Write as _};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use rustix::fs::{CWD, FlockOperation, Mode, OFlags};
 
@@ -16,6 +17,10 @@ use crate::store::write_error;
 
 /// Records that are read at once.
 const BATCH: usize = 8192;
+/// How often a lock is asked for before another run is said to have it, and the pause between: whoever looks holds it for a
+/// moment.
+const LOCK_TRIES: u32 = 10;
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
 /// As many bytes as tell a journal from other files.
 const BEGIN_BYTES: u64 = 64;
 
@@ -124,12 +129,34 @@ impl Journal {
 
     /// Returns whether it is a journal at all, by its first bytes: those of one that was just begun may be missing.
     pub fn is_ours(&self) -> Result<bool> {
-        let mut begin = Vec::new();
-        FileFrom { file: &self.file, at: 0 }.take(BEGIN_BYTES).read_to_end(&mut begin).map_err(|error| {
-            Error::new(ErrorKind::Unreadable, format!("could not read the journal {}", self.path.display()))
+        begins_as_ours(&self.path, &self.file)
+    }
+
+    /// Returns whether a run has a journal, or `None` if there is none, or it is none of ours; no run that begins in this moment
+    /// is refused for it, and others may look at the same time.
+    ///
+    /// Errors: `Unreadable`.
+    pub fn is_held(path: &Path) -> Result<Option<bool>> {
+        let unreadable = |error: io::Error| {
+            Error::new(ErrorKind::Unreadable, format!("could not look at the journal {}", path.display()))
                 .with_source(error)
-        })?;
-        Ok(Header::may_begin_with(&begin))
+        };
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = match rustix::fs::openat(CWD, path, flags, Mode::empty()) {
+            Ok(file) => File::from(file),
+            Err(rustix::io::Errno::NOENT) => return Ok(None),
+            Err(error) => return Err(unreadable(error.into())),
+        };
+        let is_held = match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
+            Ok(()) => {
+                rustix::fs::flock(&file, FlockOperation::Unlock).map_err(|error| unreadable(error.into()))?;
+                false
+            }
+            Err(rustix::io::Errno::NOLCK | rustix::io::Errno::NOTSUP) => false,
+            Err(rustix::io::Errno::WOULDBLOCK) => true,
+            Err(error) => return Err(unreadable(error.into())),
+        };
+        Ok(begins_as_ours(path, &file)?.then_some(is_held))
     }
 
     /// Returns what a journal holds and makes it ready for more, or `None` if not even its header was written.
@@ -166,6 +193,7 @@ impl Journal {
                             done[record.array as usize].insert(record.chunk);
                             records += 1;
                         }
+                        Entry::Arrived(..) => {}
                     }
                 }
                 Ok(())
@@ -210,7 +238,7 @@ impl Journal {
             records.clear();
             records.extend(entries.iter().filter_map(|entry| match entry {
                 Entry::Done(record) => Some(*record),
-                Entry::Publishing(_) => None,
+                Entry::Publishing(_) | Entry::Arrived(..) => None,
             }));
             visit(&records).map_err(|error| {
                 failure = Some(error);
@@ -249,7 +277,17 @@ impl Journal {
 
     /// Locks an open file; `None` if it is no longer what the path names.
     fn lock(path: &Path, file: File) -> Result<Option<Self>> {
-        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        let mut tries = 1;
+        let locked = loop {
+            match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Err(rustix::io::Errno::WOULDBLOCK) if tries < LOCK_TRIES => {
+                    tries += 1;
+                    std::thread::sleep(LOCK_PAUSE);
+                }
+                locked => break locked,
+            }
+        };
+        match locked {
             // network file systems without locks: there is nothing to tell two runs apart by
             Ok(()) | Err(rustix::io::Errno::NOLCK | rustix::io::Errno::NOTSUP) => {}
             Err(rustix::io::Errno::WOULDBLOCK) => return Err(busy(path)),
@@ -315,6 +353,7 @@ impl Journal {
                 Entry::parse(chunk, self.seed).filter(|entry| match entry {
                     Entry::Done(record) => (record.array as usize) < self.arrays,
                     Entry::Publishing(_) => true,
+                    Entry::Arrived(..) => false,
                 })
             }));
             visit(&entries)?;
@@ -324,6 +363,15 @@ impl Journal {
             }
         }
     }
+}
+
+fn begins_as_ours(path: &Path, file: &File) -> Result<bool> {
+    let mut begin = Vec::new();
+    FileFrom { file, at: 0 }.take(BEGIN_BYTES).read_to_end(&mut begin).map_err(|error| {
+        Error::new(ErrorKind::Unreadable, format!("could not read the journal {}", path.display()))
+            .with_source(error)
+    })?;
+    Ok(Header::may_begin_with(&begin))
 }
 
 /// Reads a file from a place on, whatever its cursor.

@@ -14,7 +14,7 @@ use super::header::Header;
 use super::record::{Entry, ObjectDigest, RECORD_BYTES, Record};
 use crate::error::{Error, ErrorKind, Result};
 use crate::grid::ChunkSet;
-use crate::store::{Conditional, RemoteStore, RemoteWriter, UploadRoom};
+use crate::store::{Arrived, Conditional, RemoteStore, RemoteWriter, UploadRoom};
 
 const HEADER_KEY: &str = "header";
 const SEGMENTS: &str = "records";
@@ -27,7 +27,7 @@ const SEGMENT_TIME: Duration = Duration::from_secs(60);
 const HEADER_LIMIT: u64 = 1 << 30;
 /// Segments that are read at once.
 const READ_AT_ONCE: usize = 64;
-/// Of so many objects one is read back before a run goes on: objects appear whole, so the others are listed only.
+/// Of so many objects that listings do not tell from others one is read back before a run goes on.
 const SAMPLE_ONE_IN: u64 = 100;
 /// And so many of each array at least.
 const SAMPLE_LEAST: u64 = 16;
@@ -36,8 +36,6 @@ const SAMPLE_LEAST: u64 = 16;
 #[derive(Debug)]
 pub struct ObjectJournal {
     writer: RemoteWriter,
-    /// Of the header: ties records to it.
-    seed: u64,
     arrays: usize,
     /// Records that a segment holds by now, and those that were added.
     records: Arc<AtomicU64>,
@@ -60,7 +58,9 @@ struct Current {
 #[derive(Debug)]
 pub(in crate::engine) struct Segment {
     key: String,
-    entries: Mutex<Vec<u8>>,
+    /// Of the header: ties entries to it.
+    seed: u64,
+    gathered: Mutex<Gathered>,
     writer: RemoteWriter,
     records: Arc<AtomicU64>,
     failed: Arc<AtomicBool>,
@@ -68,22 +68,40 @@ pub(in crate::engine) struct Segment {
     next: Mutex<Option<Arc<Segment>>>,
 }
 
+/// What a segment will hold.
+#[derive(Debug, Default)]
+struct Gathered {
+    entries: Vec<u8>,
+    /// Of these, what is done; the others say how objects arrived.
+    records: u64,
+}
+
 impl Segment {
-    /// Says that an object which the segment waits for did not arrive.
-    pub(in crate::engine) fn fail(&self) {
-        self.failed.store(true, Ordering::Release);
+    /// Says what became of an object that the segment waits for: how the server has it, or that it did not arrive.
+    pub(in crate::engine) fn ended(&self, array: u32, chunk: u64, arrived: Option<Arrived>) {
+        match arrived {
+            Some(arrived) => {
+                Entry::Arrived(array, chunk, arrived).write(self.seed, &mut self.lock().entries);
+            }
+            None => self.failed.store(true, Ordering::Release),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Gathered> {
+        self.gathered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Segment {
     fn drop(&mut self) {
-        let entries = std::mem::take(self.entries.get_mut().unwrap_or_else(PoisonError::into_inner));
+        let gathered = self.gathered.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let Gathered { entries, records: count } = std::mem::take(gathered);
         if entries.is_empty() || self.failed.load(Ordering::Acquire) {
             return;
         }
-        let (records, count) = (Arc::clone(&self.records), (entries.len() / RECORD_BYTES) as u64);
+        let records = Arc::clone(&self.records);
         self.writer.start_small_put(std::mem::take(&mut self.key), entries.into(), move |arrived| {
-            if arrived {
+            if arrived.is_some() {
                 records.fetch_add(count, Ordering::Relaxed);
             }
         });
@@ -99,6 +117,9 @@ pub struct ObjectContents {
     pub objects: Vec<ChunkSet>,
     /// The chunks that need none, as all of them is fill.
     pub left_out: Vec<ChunkSet>,
+    /// How objects arrived, for each array by chunk and sorted; of one that was written twice both. None are known of objects
+    /// that an earlier version sent.
+    pub arrived: Vec<Vec<(u64, Arrived)>>,
     /// A fair part of the records of objects, by array and chunk: to be compared with what is there.
     pub sample: BTreeMap<(u32, u64), ObjectDigest>,
     /// How many records there are.
@@ -108,7 +129,16 @@ pub struct ObjectContents {
 impl ObjectContents {
     /// Adds an entry; of one chunk the last one counts.
     fn add(&mut self, entry: Entry) {
-        let Entry::Done(record) = entry else { return };
+        let record = match entry {
+            Entry::Done(record) => record,
+            Entry::Arrived(array, chunk, arrived) => {
+                if let Some(of_array) = self.arrived.get_mut(array as usize) {
+                    of_array.push((chunk, arrived));
+                }
+                return;
+            }
+            Entry::Publishing(_) => return,
+        };
         let at = record.array as usize;
         let (Some(objects), Some(left_out)) = (self.objects.get_mut(at), self.left_out.get_mut(at)) else {
             return;
@@ -156,8 +186,9 @@ impl ObjectJournal {
             store.children(SEGMENTS)?.into_iter().map(|child| format!("{SEGMENTS}/{}", child.name)).collect();
         keys.sort_unstable();
         let none = vec![ChunkSet::default(); header.arrays.len()];
-        let (objects, left_out) = (none.clone(), none);
-        let mut contents = ObjectContents { header, objects, left_out, sample: BTreeMap::new(), records: 0 };
+        let (objects, left_out, arrived) = (none.clone(), none, vec![Vec::new(); header.arrays.len()]);
+        let sample = BTreeMap::new();
+        let mut contents = ObjectContents { header, objects, left_out, arrived, sample, records: 0 };
         for keys in keys.chunks(READ_AT_ONCE) {
             for segment in store.get_many(keys, HEADER_LIMIT) {
                 let Some(segment) = segment? else { continue };
@@ -168,6 +199,7 @@ impl ObjectJournal {
                     .for_each(|entry| contents.add(entry));
             }
         }
+        contents.arrived.iter_mut().for_each(|of_array| of_array.sort_unstable());
         Ok(Some(contents))
     }
 
@@ -182,7 +214,8 @@ impl ObjectJournal {
         let (records, failed) = (Arc::new(AtomicU64::new(records)), Arc::default());
         let segment = Arc::new(Segment {
             key: segment_key(run, 0),
-            entries: Mutex::default(),
+            seed: header.hash(),
+            gathered: Mutex::default(),
             writer: writer.clone(),
             records: Arc::clone(&records),
             failed: Arc::clone(&failed),
@@ -190,7 +223,6 @@ impl ObjectJournal {
         });
         Self {
             writer,
-            seed: header.hash(),
             arrays: header.arrays.len(),
             added: AtomicU64::new(records.load(Ordering::Relaxed)),
             records,
@@ -214,11 +246,12 @@ impl ObjectJournal {
         self.added.fetch_add(records.len() as u64, Ordering::Relaxed);
         let mut current = self.lock();
         let full = {
-            let mut entries = current.segment.entries.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut gathered = current.segment.lock();
             for record in records {
-                Entry::Done(*record).write(self.seed, &mut entries);
+                Entry::Done(*record).write(current.segment.seed, &mut gathered.entries);
             }
-            entries.len() >= SEGMENT_BYTES
+            gathered.records += records.len() as u64;
+            gathered.entries.len() >= SEGMENT_BYTES
         };
         if full || current.begun.elapsed() >= SEGMENT_AFTER {
             self.turn(&mut current);
@@ -237,7 +270,8 @@ impl ObjectJournal {
         current.number += 1;
         let next = Arc::new(Segment {
             key: segment_key(&self.run, current.number),
-            entries: Mutex::default(),
+            seed: current.segment.seed,
+            gathered: Mutex::default(),
             writer: self.writer.clone(),
             records: Arc::clone(&self.records),
             failed: Arc::clone(&self.failed),

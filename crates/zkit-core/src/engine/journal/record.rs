@@ -1,6 +1,10 @@
 //! The records of a journal: 48 bytes each, little-endian, with a checksum.
 
+use std::num::NonZeroU64;
+
 use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::store::Arrived;
 
 /// Bytes of a record in the file.
 pub(super) const RECORD_BYTES: usize = 48;
@@ -59,6 +63,8 @@ pub struct Identity {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Entry {
     Done(Record),
+    /// The object of a chunk of an array, as its server had it once it had arrived: in object stores alone.
+    Arrived(u32, u64, Arrived),
     Publishing(Publishing),
 }
 
@@ -66,6 +72,7 @@ pub(super) enum Entry {
 const DONE: u32 = 1;
 const LEFT_OUT: u32 = 2;
 const PUBLISHING: u32 = 3;
+const ARRIVED: u32 = 4;
 
 impl Entry {
     /// Adds the entry to a buffer; `seed` ties it to its header.
@@ -77,6 +84,9 @@ impl Entry {
                     None => (LEFT_OUT, ObjectDigest { bytes: 0, xxh3: 0 }),
                 };
                 (kind, array, [chunk, object.bytes, object.xxh3, decoded_xxh3])
+            }
+            Self::Arrived(array, chunk, Arrived { bytes, tag }) => {
+                (ARRIVED, array, [chunk, bytes, tag.map_or(0, NonZeroU64::get), 0])
             }
             Self::Publishing(Publishing { partial, replaced }) => {
                 let replaced = replaced.unwrap_or(Identity { inode: 0, born: 0 });
@@ -107,6 +117,10 @@ impl Entry {
         match word(0) {
             DONE => Some(Self::Done(record(Some(ObjectDigest { bytes: field(1), xxh3: field(2) })))),
             LEFT_OUT => Some(Self::Done(record(None))),
+            ARRIVED => {
+                let arrived = Arrived { bytes: field(1), tag: NonZeroU64::new(field(2)) };
+                Some(Self::Arrived(word(4), field(0), arrived))
+            }
             PUBLISHING => Some(Self::Publishing(Publishing {
                 partial: Identity { inode: field(0), born: field(1) },
                 replaced: (field(2) != 0).then(|| Identity { inode: field(2), born: field(3) }),
@@ -130,13 +144,14 @@ mod tests {
     proptest! {
         #[test]
         fn entries_read_back_and_no_flipped_bit_passes(
-            array: u32, chunk: u64, bytes: u64, xxh3: u64, decoded_xxh3: u64, seed: u64, kind in 0..4, flipped in 0usize..RECORD_BYTES * 8,
+            array: u32, chunk: u64, bytes: u64, xxh3: u64, decoded_xxh3: u64, seed: u64, kind in 0..5, flipped in 0usize..RECORD_BYTES * 8,
         ) {
             let partial = Identity { inode: chunk | 1, born: bytes };
             let entry = match kind {
                 0 => Entry::Done(Record { array, chunk, object: None, decoded_xxh3 }),
                 1 => Entry::Done(Record { array, chunk, object: Some(ObjectDigest { bytes, xxh3 }), decoded_xxh3 }),
                 2 => Entry::Publishing(Publishing { partial, replaced: None }),
+                3 => Entry::Arrived(array, chunk, Arrived { bytes, tag: NonZeroU64::new(xxh3) }),
                 _ => Entry::Publishing(Publishing { partial, replaced: Some(Identity { inode: xxh3 | 1, born: 3 }) }),
             };
             let mut buffer = Vec::new();

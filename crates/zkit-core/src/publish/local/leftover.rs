@@ -18,12 +18,8 @@ use crate::location::StoreUrl;
 pub(in super::super) fn survey(destination: &Path) -> Result<Option<Leftover>> {
     let Ok(places) = Places::of(destination) else { return Ok(None) };
     let Some(journal) = metadata(&places.journal)?.filter(Metadata::is_file) else { return Ok(None) };
-    let holder = match Journal::find(&places.journal) {
-        Ok(Some(journal)) if journal.is_ours()? => Holder::Nobody,
-        Ok(_) => return Ok(None),
-        Err(error) if error.kind() == ErrorKind::Conflict => Holder::Running,
-        Err(error) => return Err(error),
-    };
+    let Some(is_held) = Journal::is_held(&places.journal)? else { return Ok(None) };
+    let holder = if is_held { Holder::Running } else { Holder::Nobody };
     let mut found = Leftover::of(StoreUrl::Local(places.destination.clone()), holder);
     found.published = ROOT_DOCUMENTS.iter().any(|name| places.destination.join(name).exists());
     found.add(journal.len(), Some(journal.mtime()));

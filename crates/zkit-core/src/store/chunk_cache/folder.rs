@@ -62,6 +62,11 @@ pub(super) struct Place {
     pub(super) bytes: u64,
 }
 
+/// Returns whether a folder is one of a chunk cache.
+pub(super) fn is_ours(root: &Path) -> bool {
+    fs::read_to_string(root.join(TAG_NAME)).is_ok_and(|text| text == TAG)
+}
+
 /// The bytes of all files, for as long as nobody else may change them.
 struct Count<'a> {
     file: File,
