@@ -36,7 +36,7 @@ impl RemoteStore {
         visit: &mut dyn FnMut(&str, Arrived) -> ControlFlow<()>,
     ) -> Result<()> {
         let path = self.inner.path(prefix)?;
-        self.wait(self.inner.list_while((prefix, &path), &mut |key, object| {
+        self.wait(self.inner.list_while((prefix, &path), &[], &mut |key, object| {
             visit(key, Arrived::new(object.size, object.e_tag.as_deref()))
         }))
     }

@@ -244,7 +244,7 @@ impl StreamEncoder {
     fn begin(&mut self, layout: &Layout, planes: usize, sample: &[u8]) {
         self.compressor = match (layout.codec, layout.level) {
             (InnerCodec::Zstd, _) => Compressor::Zstd,
-            (InnerCodec::Zlib, Level::Blosc(level) ) => Compressor::Zlib(i32::from(level)),
+            (InnerCodec::Zlib, Level::Blosc(level)) => Compressor::Zlib(i32::from(level)),
             _ => Compressor::Lz4,
         };
         let level = match layout.level {
