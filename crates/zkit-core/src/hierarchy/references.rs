@@ -429,7 +429,7 @@ mod tests {
             read(r#"{"refs":{".zgroup":"{\"zarr_format\":2}","g/a/.zarray":"{","a/.zattrs":"base64:?"}}"#);
         let defects: Vec<_> =
             hierarchy.defects.iter().map(|defect| (defect.path.as_str(), defect.rule)).collect();
-        assert_eq!(defects, [("/g/a", "malformed-metadata"), ("/a", "malformed-metadata")]);
+        assert_eq!(defects, [("/a", "malformed-metadata"), ("/g/a", "malformed-metadata")]);
         assert_eq!(references.malformed, None);
     }
 

@@ -406,7 +406,10 @@ mod tests {
         #[cfg(target_arch = "x86_64")]
         #[expect(unsafe_code, reason = "calls both vector forms where the CPU has them")]
         fn avx2_and_gfni_agree(planes in prop::collection::vec(any::<u8>(), 3 * 2 * STEP_ELEMENTS)) {
-            prop_assume!(is_x86_feature_detected!("avx2") && is_x86_feature_detected!("gfni"));
+            // to reject every case would be a failure
+            if !(is_x86_feature_detected!("avx2") && is_x86_feature_detected!("gfni")) {
+                return Ok(());
+            }
             let place = Rows { row_bytes: 64, at: 0, elements: 512 };
             let (mut rows, mut twin) = (vec![0; planes.len()], vec![0; planes.len()]);
             // SAFETY: the CPU has both.
