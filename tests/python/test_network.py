@@ -1,5 +1,6 @@
 """A network that breaks, stalls and lies: what arrives is right, or the run says what is wrong."""
 
+import collections
 import time
 
 import numpy
@@ -196,11 +197,15 @@ def chunks(tmp_path_factory):
 
 def now_and_then(kinds, share):
     random = numpy.random.default_rng(5)
+    struck_before = collections.Counter()
 
     def fault(method, path):
         struck = kinds[random.integers(len(kinds))] if random.random() < share else None
-        # what servers list has no checksum, and its parts none of the whole
-        return None if struck == KINDS["flipped"] and "list-type" in path else struck
+        # what servers list has no checksum, and its parts none of the whole; what is never right is given up
+        if struck == KINDS["flipped"] and ("list-type" in path or struck_before[path] == 2):
+            return None
+        struck_before[path] += struck is not None
+        return struck
 
     return fault
 
