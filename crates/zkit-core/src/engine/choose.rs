@@ -88,19 +88,28 @@ const FRAME_LARGEST: u64 = (1 << 31) - 1 - 16;
 /// Chooses a codec for chunks of `chunk_bytes` decoded bytes (inner chunks where there are shards), by `samples`:
 /// canonical elements in C order of pieces of such chunks, as [`sample_array`] returns them.
 ///
-/// Takes well below a second for 4 MB of samples, on the calling thread; memory: twice the samples. Clocks differ from
-/// run to run, and with them choices between codecs that are much alike. Without samples the reference is chosen.
+/// Takes well below a second for 4 MB of samples, on the threads of `pool`; memory: twice the samples for each of up to three.
+/// Clocks differ from run to run, and with them choices between codecs that are much alike. Without samples the
+/// reference is chosen.
 ///
 /// ```
 /// use zkit_core::engine::{Prefer, choose_codec};
 /// use zkit_core::metadata::{DataType, TargetCodec};
 ///
 /// let map: Vec<u8> = (0..100_000u32).flat_map(|at| (at as f32 / 64.0).to_le_bytes()).collect();
-/// let choice = choose_codec(&[map], &DataType::Float(4), 4 << 20, Prefer::Balanced);
+/// let pool = rayon::ThreadPoolBuilder::new().build()?;
+/// let choice = choose_codec(&[map], &DataType::Float(4), 4 << 20, Prefer::Balanced, &pool);
 /// assert!(matches!(choice.codec, TargetCodec::Blosc { .. }));
 /// assert!(choice.why.contains("x smaller"));
+/// # Ok::<(), rayon::ThreadPoolBuildError>(())
 /// ```
-pub fn choose_codec(samples: &[Vec<u8>], data_type: &DataType, chunk_bytes: u64, prefer: Prefer) -> Choice {
+pub fn choose_codec(
+    samples: &[Vec<u8>],
+    data_type: &DataType,
+    chunk_bytes: u64,
+    prefer: Prefer,
+    pool: &rayon::ThreadPool,
+) -> Choice {
     let sampled_bytes = samples.iter().map(|sample| sample.len() as u64).sum();
     let given = |codec, why| Choice { codec, why, trials: Vec::new(), sampled_bytes };
     if chunk_bytes > FRAME_LARGEST {
@@ -114,8 +123,8 @@ pub fn choose_codec(samples: &[Vec<u8>], data_type: &DataType, chunk_bytes: u64,
     }
     let largest_sample = samples.iter().map(Vec::len).max().unwrap_or(0) as u64;
     let blocks = block_sizes(&words, chunk_bytes, largest_sample);
-    let mut bench = Bench::new(samples, words.group_bytes());
-    let trials = search(&words, &blocks, prefer, &mut |candidate| bench.measure(candidate));
+    let bench = Bench::new(samples, words.group_bytes(), pool);
+    let trials = search(&words, &blocks, prefer, &|candidates| bench.measure(candidates));
     let best = score::best(&trials, trials.first(), prefer).unwrap_or(0);
     let Some(trial) = trials.get(best) else {
         let codec = words.reference(words.likely).codec();
@@ -208,11 +217,9 @@ fn even_block(words: &Words, chunk_bytes: u64, block_most: u32) -> u32 {
 }
 
 /// Tries the reference, no compression, and then what promises to be better; what a step finds out, the next one keeps.
-fn search(words: &Words, blocks: &[u32], prefer: Prefer, measure: &mut Measure<'_>) -> Vec<Trial> {
-    let mut trials = Vec::new();
+fn search(words: &Words, blocks: &[u32], prefer: Prefer, measure: &Measure<'_>) -> Vec<Trial> {
     let reference = words.reference(words.likely);
-    trials.extend(measure(Some(reference)));
-    trials.extend(measure(None));
+    let mut trials = measure(&[Some(reference), None]);
     let block_bytes = blocks.first().copied().unwrap_or(0);
     let plain = Candidate { level: 1, block_bytes, ..reference };
     let shuffles: Vec<Candidate> =
@@ -247,8 +254,8 @@ fn search(words: &Words, blocks: &[u32], prefer: Prefer, measure: &mut Measure<'
     trials
 }
 
-/// Measures a candidate, or no compression; `None` where it cannot be used.
-type Measure<'a> = dyn FnMut(Option<Candidate>) -> Option<Trial> + 'a;
+/// Measures candidates, or no compression; leaves out those that cannot be used.
+type Measure<'a> = dyn Fn(&[Option<Candidate>]) -> Vec<Trial> + 'a;
 
 /// Measures `candidates` and returns the best of them and of `leader`, where that was measured before.
 fn stage(
@@ -256,9 +263,10 @@ fn stage(
     leader: Candidate,
     prefer: Prefer,
     trials: &mut Vec<Trial>,
-    measure: &mut Measure<'_>,
+    measure: &Measure<'_>,
 ) -> Candidate {
-    trials.extend(candidates.iter().filter_map(|&candidate| measure(Some(candidate))));
+    let tried: Vec<Option<Candidate>> = candidates.iter().copied().map(Some).collect();
+    trials.extend(measure(&tried));
     let (of, measured): (Vec<Candidate>, Vec<Trial>) = candidates
         .iter()
         .chain([&leader])

@@ -123,6 +123,14 @@ pub fn write_error(path: &Path, doing: &str, error: io::Error) -> Error {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
             Some("name a destination that you may write to")
         }
+        io::ErrorKind::NotADirectory => {
+            Some("a part of this path is a file: name a destination below a folder")
+        }
+        io::ErrorKind::InvalidFilename => Some("name a destination with a shorter path"),
+        // its folder was there before
+        io::ErrorKind::NotFound => {
+            Some("the folder was removed, or its file system takes no files: name another destination")
+        }
         _ => None,
     };
     let made =
@@ -138,6 +146,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn failed_writes_say_what_helps() {
+        let folder = tempfile::tempdir().unwrap();
+        let hint = |path: &Path| {
+            let error = std::fs::write(path, b"x").unwrap_err();
+            write_error(path, "write", error).hint().unwrap_or_default().to_owned()
+        };
+        std::fs::write(folder.path().join("file"), b"").unwrap();
+        assert!(hint(&folder.path().join("file/a")).contains("is a file"));
+        assert!(hint(&folder.path().join("a".repeat(300))).contains("shorter"));
+        assert!(hint(&folder.path().join("gone/a")).contains("removed"));
+    }
+
+    #[test]
     fn writes_each_object_once() {
         let folder = tempfile::tempdir().unwrap();
         let writer = LocalWriter::open(folder.path()).unwrap();
@@ -145,6 +166,7 @@ mod tests {
         assert_eq!(std::fs::read(folder.path().join("a/c/0/1")).unwrap(), b"x");
         assert_eq!(writer.put("a/c/0/1", b"y").unwrap_err().kind(), ErrorKind::Unwritable);
     }
+
     #[test]
     fn replaces_what_a_dead_run_left() {
         let folder = tempfile::tempdir().unwrap();

@@ -30,19 +30,24 @@ fn noise(bytes: usize) -> Vec<u8> {
     words.flat_map(u64::to_le_bytes).take(bytes).collect()
 }
 
+fn choose(samples: &[Vec<u8>], data_type: &DataType, chunk_bytes: u64, prefer: Prefer) -> Choice {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+    choose_codec(samples, data_type, chunk_bytes, prefer, &pool)
+}
+
 fn reference() -> TargetCodec {
     Words::of(&FLOAT).reference(BloscShuffle::Bit).codec()
 }
 
 /// What a model says of a codec: larger blocks make up for lower levels, byte shuffle is smaller and slow.
-fn model(candidate: Option<Candidate>) -> Option<Trial> {
+fn model(candidate: Option<Candidate>) -> Trial {
     let trial = |codec, ratio, encode| Trial {
         codec,
         ratio,
         encode_bytes_per_second: encode,
         decode_bytes_per_second: 2.0 * encode,
     };
-    let Some(candidate) = candidate else { return Some(trial(TargetCodec::Uncompressed, 1.0, 9e9)) };
+    let Some(candidate) = candidate else { return trial(TargetCodec::Uncompressed, 1.0, 9e9) };
     let block = match candidate.block_bytes {
         0 => 131_072.0,
         bytes => f64::from(bytes),
@@ -56,12 +61,16 @@ fn model(candidate: Option<Candidate>) -> Option<Trial> {
     let level = f64::from(candidate.level);
     let lz4 = if candidate.compressor == "lz4" { 0.9 } else { 1.0 };
     let ratio = (4.0 + 0.1 * level + 0.2 * (block / 131_072.0).log2()) * shuffled * lz4;
-    Some(trial(candidate.codec(), ratio, speed / level / lz4.powi(20)))
+    trial(candidate.codec(), ratio, speed / level / lz4.powi(20))
+}
+
+fn measure_model(candidates: &[Option<Candidate>]) -> Vec<Trial> {
+    candidates.iter().copied().map(model).collect()
 }
 
 fn best_of_model(prefer: Prefer) -> (Vec<Trial>, TargetCodec) {
     let words = Words::of(&FLOAT);
-    let trials = search(&words, &block_sizes(&words, CHUNK_BYTES, CHUNK_BYTES), prefer, &mut model);
+    let trials = search(&words, &block_sizes(&words, CHUNK_BYTES, CHUNK_BYTES), prefer, &measure_model);
     let best = score::best(&trials, trials.first(), prefer).unwrap();
     let codec = trials[best].codec.clone();
     (trials, codec)
@@ -87,8 +96,10 @@ fn search_finds_what_a_model_is_best_at_in_few_trials() {
 #[test]
 fn search_stops_where_nothing_compresses() {
     let words = Words::of(&FLOAT);
-    let mut random = |candidate| model(candidate).map(|trial| Trial { ratio: 1.0, ..trial });
-    let trials = search(&words, &[SMALL_BLOCK_BYTES], Prefer::Size, &mut random);
+    let random = |candidates: &[Option<Candidate>]| {
+        measure_model(candidates).into_iter().map(|trial| Trial { ratio: 1.0, ..trial }).collect()
+    };
+    let trials = search(&words, &[SMALL_BLOCK_BYTES], Prefer::Size, &random);
     assert_eq!(trials.len(), 5);
 }
 
@@ -121,7 +132,7 @@ fn blocks_leave_a_few_words_without_bit_shuffle() {
 
 #[test]
 fn smooth_floats_get_a_faster_codec_of_the_same_size() {
-    let choice = choose_codec(&[smooth(1 << 18), smooth(1 << 17)], &FLOAT, CHUNK_BYTES, Prefer::Balanced);
+    let choice = choose(&[smooth(1 << 18), smooth(1 << 17)], &FLOAT, CHUNK_BYTES, Prefer::Balanced);
     let reference = &choice.trials[0];
     let chosen = choice.trials.iter().find(|trial| trial.codec == choice.codec).unwrap();
     assert!(chosen.ratio * 1.01 >= reference.ratio, "{}", choice.why);
@@ -134,7 +145,7 @@ fn smooth_floats_get_a_faster_codec_of_the_same_size() {
 fn random_bytes_are_stored() {
     for data_type in [FLOAT, DataType::UInt(1), DataType::FixedBytes(16)] {
         for prefer in ALL {
-            let choice = choose_codec(&[noise(300_000)], &data_type, CHUNK_BYTES, prefer);
+            let choice = choose(&[noise(300_000)], &data_type, CHUNK_BYTES, prefer);
             assert_eq!(choice.codec, TargetCodec::Uncompressed, "{}", choice.why);
         }
     }
@@ -144,7 +155,7 @@ fn random_bytes_are_stored() {
 fn short_integers_are_compressed() {
     let waves = (0..700i16).cycle().take(200_000).flat_map(|at| (at * 3).to_le_bytes()).collect();
     for prefer in ALL {
-        let choice = choose_codec(std::slice::from_ref(&waves), &DataType::Int(2), CHUNK_BYTES, prefer);
+        let choice = choose(std::slice::from_ref(&waves), &DataType::Int(2), CHUNK_BYTES, prefer);
         assert!(matches!(choice.codec, TargetCodec::Blosc { .. }), "{}", choice.why);
     }
 }
@@ -152,7 +163,7 @@ fn short_integers_are_compressed() {
 #[test]
 fn text_is_not_shuffled() {
     let text = b"a station name  ".repeat(5000);
-    let choice = choose_codec(&[text], &DataType::FixedBytes(16), CHUNK_BYTES, Prefer::Balanced);
+    let choice = choose(&[text], &DataType::FixedBytes(16), CHUNK_BYTES, Prefer::Balanced);
     assert!(choice.trials.iter().all(|trial| match trial.codec {
         TargetCodec::Blosc { shuffle, .. } => shuffle == BloscShuffle::None,
         _ => true,
@@ -163,7 +174,7 @@ fn text_is_not_shuffled() {
 fn tiny_samples_do_no_harm() {
     for data_type in [FLOAT, DataType::UInt(1), DataType::Complex(16), DataType::FixedUtf32(3)] {
         for len in [1, 2, 15, 16, 129] {
-            let choice = choose_codec(&[vec![7; len], Vec::new()], &data_type, len as u64, Prefer::Size);
+            let choice = choose(&[vec![7; len], Vec::new()], &data_type, len as u64, Prefer::Size);
             assert_eq!(choice.sampled_bytes, len as u64);
         }
     }
@@ -172,7 +183,7 @@ fn tiny_samples_do_no_harm() {
 #[test]
 fn without_samples_the_reference_is_chosen() {
     for samples in [&[][..], &[Vec::new()]] {
-        let choice = choose_codec(samples, &FLOAT, CHUNK_BYTES, Prefer::Balanced);
+        let choice = choose(samples, &FLOAT, CHUNK_BYTES, Prefer::Balanced);
         assert_eq!(choice.codec, reference());
         assert!(choice.why.contains("nothing could be sampled"));
         assert!(choice.trials.is_empty());
@@ -181,7 +192,7 @@ fn without_samples_the_reference_is_chosen() {
 
 #[test]
 fn chunks_too_large_for_blosc_get_another_codec() {
-    let choice = choose_codec(&[smooth(1000)], &FLOAT, 1 << 31, Prefer::Balanced);
+    let choice = choose(&[smooth(1000)], &FLOAT, 1 << 31, Prefer::Balanced);
     assert_eq!(choice.codec, TargetCodec::Zstd(3));
 }
 
@@ -220,7 +231,7 @@ fn chosen_blocks_are_in_the_metadata_and_the_frames_of_both_formats() {
 proptest! {
     #[test]
     fn any_samples_get_a_codec(samples in prop::collection::vec(prop::collection::vec(0..4u8, 0..3000), 0..3)) {
-        let choice = choose_codec(&samples, &DataType::Int(2), 6000, Prefer::Balanced);
+        let choice = choose(&samples, &DataType::Int(2), 6000, Prefer::Balanced);
         prop_assert!(!choice.why.is_empty());
     }
 }

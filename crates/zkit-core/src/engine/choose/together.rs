@@ -60,12 +60,12 @@ pub fn choose_together(
     }
     let most = crate::units::saturating_usize(decoded_bytes) / ARRAY_SHARE;
     let Some((first, _)) = arrays.first() else {
-        return Ok(choose_codec(&[], &crate::metadata::DataType::Bool, 0, prefer));
+        return Ok(choose_codec(&[], &crate::metadata::DataType::Bool, 0, prefer, &pool));
     };
     let item = first.array.metadata.data_type.item_bytes().unwrap_or(1).max(1);
     let samples =
         in_turn(pieces, crate::units::saturating_usize(item), most.clamp(SAMPLES_LEAST, SAMPLES_MOST));
-    Ok(choose_codec(&samples, &first.array.metadata.data_type, chunk_bytes, prefer))
+    Ok(choose_codec(&samples, &first.array.metadata.data_type, chunk_bytes, prefer, &pool))
 }
 
 /// Takes one piece of each array in turn until there are enough bytes; the last one is cut.
