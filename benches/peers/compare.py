@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parents[1] / "tests" / "python")]
+sys.path[:0] = [str(HERE), str(HERE.parents[1] / "tests" / "python" / "support")]
 import maps
 from copy_with import BLOSC, PEERS, RECHUNKERS, ZSTD
 

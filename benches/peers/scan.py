@@ -12,7 +12,7 @@ import sys
 from collections import deque
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parents[1] / "tests" / "python")]
+sys.path[:0] = [str(HERE), str(HERE.parents[1] / "tests" / "python" / "support")]
 import maps
 
 import measure

@@ -14,7 +14,7 @@ import pathlib
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import measure
 
 TIME_LIMIT_SECONDS, KILL_AFTER_SECONDS, MEMORY_LIMIT_MB = 2.0, 30.0, 300.0

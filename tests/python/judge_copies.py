@@ -17,7 +17,7 @@ import sys
 import tempfile
 from concurrent.futures import ProcessPoolExecutor
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import copies
 import measure
 import oracle

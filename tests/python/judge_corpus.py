@@ -14,7 +14,7 @@ import pathlib
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import data_types
 import measure
 

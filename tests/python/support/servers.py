@@ -26,7 +26,7 @@ import xml.etree.ElementTree
 import bucket
 import canaries
 
-FOLDER = pathlib.Path(__file__).resolve().parents[2] / "target" / "servers"
+FOLDER = pathlib.Path(__file__).resolve().parents[3] / "target" / "servers"
 START_SECONDS = 30
 
 
