@@ -166,9 +166,13 @@ pub(super) fn encode(
             context.set_parameter(CParameter::CompressionLevel(*level)).map_err(zstd_error)?;
             context.set_parameter(CParameter::ChecksumFlag(*checksum)).map_err(zstd_error)?;
             context.set_parameter(CParameter::ContentSizeFlag(true)).map_err(zstd_error)?;
-            append_bounded(out, zstd_safe::compress_bound(src.len()), |space| {
-                context.compress2(space, src).map_err(zstd_error)
-            })
+            let bound = zstd_safe::compress_bound(src.len());
+            if out.is_empty() {
+                // into room that nobody has to zero
+                out.reserve(bound);
+                return context.compress2(out, src).map(drop).map_err(zstd_error);
+            }
+            append_bounded(out, bound, |space| context.compress2(space, src).map_err(zstd_error))
         }
         CodecSpec::Gzip(level) => {
             let mut deflater = deflater(*level);

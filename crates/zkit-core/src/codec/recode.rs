@@ -119,7 +119,7 @@ impl Recoder {
             self.target.encode_variable(scratch, &elements, out)?;
             return Ok(Cost::of(elements.memory_bytes(), started, decoded));
         }
-        let mut between = scratch.take_buffer();
+        let mut between = scratch.take_used_buffer();
         let result = self.source.decode_to(self.prefix, scratch, encoded, limit, &mut between);
         let decoded = Instant::now();
         let result = result.and_then(|()| self.target.encode_from(self.prefix, scratch, &between, out));
@@ -186,7 +186,7 @@ fn recode_inner(
     let (from, to) = (source.inner(), target.inner());
     let prefix = recodable_prefix(from, to);
     let same = prefix == from.len() && prefix == to.len();
-    let mut between = scratch.take_buffer();
+    let mut between = scratch.take_used_buffer();
     let mut recoded = scratch.take_buffer();
     let mut writer = ShardWriter::new(target, out);
     let mut cost = Cost::default();

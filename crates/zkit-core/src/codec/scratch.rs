@@ -22,10 +22,16 @@ impl Scratch {
         Self::default()
     }
 
+    /// Returns an empty buffer.
     pub(super) fn take_buffer(&mut self) -> Vec<u8> {
-        let mut buffer = self.buffers.pop().unwrap_or_default();
+        let mut buffer = self.take_used_buffer();
         buffer.clear();
         buffer
+    }
+
+    /// Returns a buffer of any length that holds anything: for those who overwrite it, so that bytes are not zeroed first.
+    pub(super) fn take_used_buffer(&mut self) -> Vec<u8> {
+        self.buffers.pop().unwrap_or_default()
     }
 
     pub(super) fn give_back(&mut self, buffer: Vec<u8>) {

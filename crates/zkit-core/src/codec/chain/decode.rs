@@ -29,7 +29,7 @@ impl Chain {
         self.run_back(0, encoded, scratch, Sink::Slice(dst))
     }
 
-    /// Decodes to the boundary in front of step `boundary`, into `out`, at most `limit` bytes.
+    /// Decodes to the boundary in front of step `boundary`, at most `limit` bytes, which replace what `out` holds.
     pub(crate) fn decode_to(
         &self,
         boundary: usize,
@@ -153,7 +153,7 @@ impl Chain {
                 _ => {
                     let last =
                         self.steps[boundary..index].iter().all(|step| matches!(step.kind, Kind::Swap(_)));
-                    let mut next = scratch.take_buffer();
+                    let mut next = scratch.take_used_buffer();
                     let current = &owned.as_deref().unwrap_or(encoded)[window.clone()];
                     let result = match (&mut *sink, last) {
                         (Sink::Slice(dst), true) => self.decode_step(index, scratch, current, dst),
