@@ -10,7 +10,9 @@ A rule fits a request by `method` and by `path` (a regular expression), at most 
                          with {"body": b"..."} if that is given
   {"truncate": 100}      the right length, but 100 bytes of body    {"flip": 40}         flip one bit of byte 40
   {"lost": True}         ask upstream, then close without an answer: the request took effect
+  {"stall": 100, "seconds": 60}  100 bytes of body, then nothing for a minute, then close
   {"delay": 0.5}         wait first; may be added to any rule
+Where none fits, `proxy.fault` is asked, with the method and the path, and may return a rule.
 """
 
 import http.client
@@ -41,10 +43,9 @@ def fits(pattern, path):
 class FaultProxy:
     def __init__(self, upstream_port):
         self.upstream_port = upstream_port
-        self.rules, self.requests = [], []
-        self._hits, self._lock = {}, threading.Lock()
+        self._lock = threading.Lock()
+        self.reset()
         self._arrival = threading.Condition()
-        self.seen, self.headers = [], []
         self._in_hand = 0
         proxy = self
 
@@ -66,6 +67,7 @@ class FaultProxy:
     def reset(self, *rules):
         self.rules, self.requests, self._hits = list(rules), [], {}
         self.seen, self.headers = [], []
+        self.fault = lambda method, path: None
 
     def wait_for(self, pattern, seconds, times=1, method=None, answered=False):
         """Returns once requests (of one method) whose path fits `pattern` have arrived so many times, or were answered."""
@@ -107,7 +109,7 @@ class FaultProxy:
                 self._hits[number] = self._hits.get(number, 0) + 1
                 if self._hits[number] <= rule.get("times", 1 << 60):
                     return rule
-        return {}
+            return self.fault(method, path) or {}
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
@@ -152,7 +154,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if "flip" in rule and answer:
             at = rule["flip"] % len(answer)
             answer = answer[:at] + bytes([answer[at] ^ 1]) + answer[at + 1 :]
-        self.answer(status, headers, answer, rule.get("truncate"))
+        self.answer(status, headers, answer, rule.get("truncate", rule.get("stall")), rule.get("seconds", 0))
 
     do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = handle_any
 
@@ -168,7 +170,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         connection.close()
         return response.status, headers, answer
 
-    def answer(self, status, headers, body, truncate):
+    def answer(self, status, headers, body, truncate, stall_seconds):
         self.send_response_only(status)
         for name, value in headers:
             self.send_header(name, value)
@@ -178,4 +180,6 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(body if truncate is None else body[:truncate])
         if truncate is not None:
+            self.wfile.flush()
+            time.sleep(stall_seconds)
             self.close_connection = True
