@@ -52,8 +52,7 @@ class FaultProxy:
         class Handler(_Handler):
             owner = proxy
 
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", 0), Handler)
         self.port = self._server.server_address[1]
 
     def __enter__(self):
@@ -110,6 +109,12 @@ class FaultProxy:
                 if self._hits[number] <= rule.get("times", 1 << 60):
                     return rule
             return self.fault(method, path) or {}
+
+
+class _Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+    # many connect at once, and whoever is not let in waits for a second
+    request_queue_size = 1024
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
@@ -177,8 +182,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body if truncate is None else body[:truncate])
+        if self.command == "HEAD":
+            return  # it is whole without a body
+        self.wfile.write(body if truncate is None else body[:truncate])
         if truncate is not None:
             self.wfile.flush()
             time.sleep(stall_seconds)
