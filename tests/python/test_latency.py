@@ -242,6 +242,16 @@ def test_a_slice_is_limited_by_what_is_fetched_and_many_times_as_fast_as_xarray(
     xarray.testing.assert_equal(opened(tmp_path / "slice.zarr"), field().isel(y=5))
 
 
+def test_a_slice_is_read_back_many_chunks_at_a_time(far, run, tmp_path):
+    arguments = ["--isel", "y=5", "--to", tmp_path / "slice.zarr", "--verify", "full"]
+    _, seconds = run("slice", "s3://far/field.zarr", *arguments)
+    # what is compared is a thirty-second part of each chunk
+    assert kinds(far)["chunk"] >= 2 * CHUNKS
+    near_the_ideal(far, "slice --verify full", seconds, times=2)
+    # twice the rounds of the ideal, and those before and between
+    assert far.depth < 2 * CHUNKS / CONNECTIONS + 20
+
+
 def test_no_more_reads_are_in_flight_than_were_asked_for(far, run):
     run("digest", "s3://far/field.zarr", "--connections", "7")
     assert far.most_in_flight == 7
