@@ -63,6 +63,8 @@ def far(tmp_path_factory):
     many_arrays(folder / "many.zarr", 3930)
     encoding = {f"a{number}": {"chunks": (1, 32, 32)} for number in range(ARRAYS)}
     field().to_zarr(folder / "field.zarr", mode="w", zarr_format=2, consolidated=True, encoding=encoding)
+    field().to_zarr(folder / "v3.zarr", mode="w", zarr_format=3, consolidated=False, encoding=encoding)
+    field().to_zarr(folder / "v2.zarr", mode="w", zarr_format=2, consolidated=False, encoding=encoding)
     nested = field()
     for group in ("one", "two", "one/inner"):
         mode = "w" if group == "one" else "a"
@@ -143,11 +145,58 @@ def test_a_digest_asks_for_each_chunk_once_and_many_at_a_time(far, run):
     near_the_ideal(far, "digest", seconds)
 
 
-def test_an_audit_of_headers_takes_one_part_of_each_chunk(far, run):
-    _, seconds = run("audit", "s3://far/field.zarr", "--depth", "headers", "--fail-on", "never")
+@pytest.mark.parametrize("store", ["field.zarr", "v2.zarr", "v3.zarr"])
+def test_an_audit_of_headers_takes_one_part_of_each_chunk(far, run, store):
+    _, seconds = run("audit", f"s3://far/{store}", "--depth", "headers", "--fail-on", "never")
     assert kinds(far)["chunk"] == CHUNKS + 1
     assert {status for _, path, status in far.requests if kind(path) == "chunk"} == {206}
-    near_the_ideal(far, "audit --depth headers", seconds)
+    # the listing, all documents, and all chunks
+    assert kinds(far)["list"] == 1
+    documents = [path for _, path, _ in far.requests if kind(path) == "metadata"]
+    assert sorted(documents) == documents_of(far, store)
+    near_the_ideal(far, f"audit --depth headers {store}", seconds)
+
+
+def documents_of(far, store):
+    files = (file for file in (far.folder / store).rglob("*") if file.is_file())
+    paths = (f"/far/{file.relative_to(far.folder).as_posix()}" for file in files)
+    return sorted(path for path in paths if kind(path) == "metadata")
+
+
+@pytest.mark.parametrize("store", ["field.zarr", "v2.zarr", "v3.zarr", "nested.zarr"])
+def test_an_audit_lists_a_store_once_and_asks_for_nothing_that_is_not_there(far, run, store):
+    outcome, _ = run("audit", f"s3://far/{store}", "--depth", "listing", "--fail-on", "never", "--format", "json")
+    assert kinds(far)["list"] == 1 and kinds(far)["chunk"] == 0
+    assert {status for _, _, status in far.requests} == {200}
+    documents = [path for _, path, _ in far.requests if kind(path) == "metadata"]
+    # consolidated metadata is taken at its word
+    expected = ["/far/field.zarr/.zmetadata"] if store == "field.zarr" else documents_of(far, store)
+    assert sorted(documents) == expected
+    # the listing, the root's document, the others
+    assert far.depth <= 3
+    assert outcome.json()["stores"] == stores_here(run, far, store)
+
+
+def stores_here(run, far, store):
+    """What an audit says of the same store on disk, by its address in the bucket."""
+    here, _ = run("audit", far.folder / store, "--depth", "listing", "--fail-on", "never", "--format", "json")
+    return [{**found, "url": f"s3://far/{store}"} for found in here.json()["stores"]]
+
+
+def test_of_a_store_of_many_objects_no_page_is_listed_twice(far, run):
+    array = json.loads((far.folder / "many.zarr" / ".zmetadata").read_text())["metadata"]["v0/.zarray"]
+    for name in ("a", "b"):
+        (far.folder / "large.zarr" / name).mkdir(parents=True)
+        (far.folder / "large.zarr" / name / ".zarray").write_text(json.dumps({**array, "shape": [40000, 20]}))
+        for chunk in range(3000):
+            (far.folder / "large.zarr" / name / f"{chunk}.0").write_bytes(b"x" * (chunk % 7))
+    (far.folder / "large.zarr" / ".zgroup").write_text('{"zarr_format": 2}')
+    outcome, _ = run("audit", "s3://far/large.zarr", "--depth", "listing", "--fail-on", "never", "--format", "json")
+    pages = [path for _, path, _ in far.requests if "list-type" in path and "delimiter" not in path]
+    assert len(set(pages)) == len(pages)
+    # what lies behind the first pages is listed in ranges, side by side
+    assert len([path for path in pages if "start-after" not in path]) <= 7
+    assert outcome.json()["stores"] == stores_here(run, far, "large.zarr")
 
 
 @pytest.mark.parametrize("chunks", [[], ["--chunks", "time=-1,y=16,x=16"]], ids=["recode", "rechunk"])
@@ -191,6 +240,16 @@ def test_a_slice_is_limited_by_what_is_fetched_and_many_times_as_fast_as_xarray(
     # 7.2 x with 600 chunks and 10.9 x with 3,000 on a machine of its own
     assert 3 * seconds < other
     xarray.testing.assert_equal(opened(tmp_path / "slice.zarr"), field().isel(y=5))
+
+
+def test_a_slice_is_read_back_many_chunks_at_a_time(far, run, tmp_path):
+    arguments = ["--isel", "y=5", "--to", tmp_path / "slice.zarr", "--verify", "full"]
+    _, seconds = run("slice", "s3://far/field.zarr", *arguments)
+    # what is compared is a thirty-second part of each chunk
+    assert kinds(far)["chunk"] >= 2 * CHUNKS
+    near_the_ideal(far, "slice --verify full", seconds, times=2)
+    # twice the rounds of the ideal, and those before and between
+    assert far.depth < 2 * CHUNKS / CONNECTIONS + 20
 
 
 def test_no_more_reads_are_in_flight_than_were_asked_for(far, run):

@@ -1,13 +1,18 @@
 """A network that breaks, stalls and lies: what arrives is right, or the run says what is wrong."""
 
 import collections
+import contextlib
+import dataclasses
+import pathlib
 import time
 
 import numpy
 import pytest
 import xarray
+import zarr
 
 import far_server
+from faultproxy import FaultProxy
 from fields import opened
 
 TIMES = 24
@@ -81,6 +86,29 @@ def test_of_a_body_that_is_cut_only_the_rest_is_asked_for(far, digest, expected)
     document, _ = digest()
     assert document["arrays"][0]["sha256"] == expected
     assert [status for _, path, status in far.requests if path.endswith("/a/3.0.0")] == [200, 206]
+
+
+@pytest.mark.parametrize("fault", [{"truncate": 5}, {"stall": 5, "seconds": 30}], ids=["cut", "stalled"])
+def test_what_is_not_there_is_absent_even_if_the_answer_breaks_off_in_its_explanation(far, digest, expected, fault):
+    far.fault = once("/zarr.json", fault)
+    document, _ = digest("--timeout", "1s")
+    assert document["arrays"][0]["sha256"] == expected
+    assert [status for _, path, status in far.requests if path.endswith("/zarr.json")] == [404]
+
+
+@pytest.mark.parametrize("count", [1, 7, TIMES])
+def test_answers_that_hang_are_waited_for_at_the_same_time(zkit, far, tmp_path, count):
+    hung = {f"/far/plain.zarr/a/{number}.0.0" for number in range(count)}
+    far.fault = lambda method, path: hung.discard(path) or KINDS["hung"] if path in hung else None
+    arguments = ["--isel", "y=5", "--to", tmp_path / "slice.zarr", "--verify", "none", "--timeout", "1s"]
+    begun = time.monotonic()
+    outcome = zkit("slice", "s3://far/plain.zarr", *arguments, **far.environment)
+    seconds = time.monotonic() - begun
+    assert outcome.code == 0, outcome.err
+    assert not hung
+    # a time-out and a try more, however many there are
+    assert 1 <= seconds < 3
+    xarray.testing.assert_equal(opened(tmp_path / "slice.zarr"), field().isel(y=5))
 
 
 def test_a_bit_that_is_flipped_each_time_is_corrupt(far, digest):
@@ -183,16 +211,36 @@ COMMANDS = {
 }
 
 
-@pytest.fixture(scope="module")
-def chunks(tmp_path_factory):
+@dataclasses.dataclass
+class Served:
+    """A store behind something that breaks answers, and where it lies."""
+
+    breaker: far_server.Far | FaultProxy
+    url: str
+    folder: pathlib.Path
+    environment: dict
+    # whether the server names checksums of whole objects
+    has_checksums: bool
+
+
+@pytest.fixture(scope="module", params=["S3", "HTTP"])
+def chunks(request, tmp_path_factory, places):
     """Many chunks without a checksum in any codec."""
+    is_web = request.param == "HTTP"
+    folder = (places("HTTP").root if is_web else tmp_path_factory.mktemp("chunks")) / "faults"
     values = numpy.random.default_rng(7).normal(size=(150, 16, 16)).astype("float32")
-    folder = tmp_path_factory.mktemp("chunks")
     encoding = {"a": {"chunks": (1, 16, 16), "compressors": None}}
     dataset = xarray.Dataset({"a": (("time", "y", "x"), values)})
     dataset.to_zarr(folder / "plain.zarr", mode="w", zarr_format=2, consolidated=True, encoding=encoding)
-    with far_server.served(folder, latency=0.0) as running:
-        yield running
+    with contextlib.ExitStack() as stack:
+        if is_web:
+            web = places("HTTP")
+            proxy = stack.enter_context(FaultProxy(web.port))
+            url = web.url("faults/plain.zarr").replace(f":{web.port}", f":{proxy.port}")
+            yield Served(proxy, url, folder / "plain.zarr", web.environment(), has_checksums=False)
+        else:
+            far = stack.enter_context(far_server.served(folder, latency=0.0))
+            yield Served(far, "s3://far/plain.zarr", folder / "plain.zarr", far.environment, has_checksums=True)
 
 
 def now_and_then(kinds, share):
@@ -202,7 +250,7 @@ def now_and_then(kinds, share):
     def fault(method, path):
         struck = kinds[random.integers(len(kinds))] if random.random() < share else None
         # what servers list has no checksum, and its parts none of the whole; what is never right is given up
-        if struck == KINDS["flipped"] and ("list-type" in path or struck_before[path] == 2):
+        if (struck == KINDS["flipped"] and "list-type" in path) or struck_before[path] == 2:
             return None
         struck_before[path] += struck is not None
         return struck
@@ -213,21 +261,23 @@ def now_and_then(kinds, share):
 @pytest.mark.parametrize("kinds", [*([kind] for kind in KINDS), list(KINDS)], ids=lambda kinds: "+".join(kinds))
 @pytest.mark.parametrize("command", COMMANDS)
 def test_what_is_read_through_faults_is_equal(zkit, chunks, tmp_path, command, kinds):
-    if command == "inspect" and "flipped" in kinds:
+    # nothing says of parts, and of objects without a checksum, that a bit of them is flipped
+    if (command == "inspect" or not chunks.has_checksums) and "flipped" in kinds:
         kinds = [kind for kind in kinds if kind != "flipped"] or ["cut"]
     destination = [tmp_path / "copy.zarr"] if command == "recompress" else []
     destination = ["--to", tmp_path / "copy.zarr"] if command == "slice" else destination
     arguments = [*destination, *COMMANDS[command], "--timeout", "1s", "--format", "json"]
-    chunks.reset()
+    chunks.breaker.reset()
     # all together are as rare as on a bad day
-    chunks.fault = now_and_then([KINDS[kind] for kind in kinds], 0.02 if len(kinds) > 1 else 0.05)
-    outcome = zkit(command, "s3://far/plain.zarr", *arguments, **chunks.environment)
+    chunks.breaker.fault = now_and_then([KINDS[kind] for kind in kinds], 0.02 if len(kinds) > 1 else 0.05)
+    outcome = zkit(command, chunks.url, *arguments, **chunks.environment)
     assert outcome.code == 0, outcome.err
     answer = outcome.json()
-    values = xarray.open_zarr(chunks.folder / "plain.zarr")["a"].load()
+    values = xarray.open_zarr(chunks.folder)["a"].load()
     if command == "digest":
-        assert answer["arrays"][0]["sha256"] == zkit.digests(chunks.folder / "plain.zarr")["/a"]
+        assert answer["arrays"][0]["sha256"] == zkit.digests(chunks.folder)["/a"]
         assert answer["retries"] > 0
+        assert (answer["unverifiable"] == 0) == chunks.has_checksums
     elif command == "inspect":
         assert answer["complete"] and answer["arrays"][0]["chunks_stored"] == 150
     elif command == "audit":
@@ -238,3 +288,34 @@ def test_what_is_read_through_faults_is_equal(zkit, chunks, tmp_path, command, k
         expected = values if command == "recompress" else values.isel(y=5)
         xarray.testing.assert_equal(opened(tmp_path / "copy.zarr")["a"], expected)
         assert answer["retries"] > 0
+
+
+@pytest.mark.parametrize("command", [command for command in COMMANDS if command != "inspect"])
+def test_without_a_checksum_of_the_server_a_flipped_bit_is_caught_by_that_of_a_codec(zkit, places, tmp_path, command):
+    web = places("HTTP")
+    folder = web.root / "flips" / command / "checked.zarr"
+    array = zarr.create_array(
+        folder,
+        name="a",
+        shape=(40, 16),
+        chunks=(1, 16),
+        dtype="<f4",
+        compressors=[zarr.codecs.Crc32cCodec()],
+        dimension_names=["time", "y"],
+    )
+    array[...] = numpy.random.default_rng(3).normal(size=(40, 16))
+    zarr.consolidate_metadata(folder)
+    with FaultProxy(web.port) as proxy:
+        proxy.reset({"path": "a/c/7/0$", "method": "GET", "flip": 33})
+        url = web.url(f"flips/{command}/checked.zarr").replace(f":{web.port}", f":{proxy.port}")
+        copy = tmp_path / "copy.zarr"
+        destination = {"recompress": [copy], "slice": ["--to", copy]}.get(command, [])
+        outcome = zkit(command, url, *destination, *COMMANDS[command], "--format", "json", **web.environment())
+    if command == "audit":
+        [finding] = [finding for finding in outcome.json()["findings"] if finding["rule"] == "corrupt-chunk"]
+        assert finding["chunks"] == [[[7, 0], [7, 0]]]
+    else:
+        assert outcome.code == (1 if command == "digest" else 3), outcome.err
+        said = outcome.stdout.decode() + outcome.err
+        assert "crc32c" in said and "c/7/0` of `/a`" in said
+    assert not copy.exists()

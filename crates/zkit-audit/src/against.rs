@@ -44,7 +44,12 @@ impl Source {
         if let Some(store) = &self.hierarchy.store {
             let limit = (run.resources.memory_bytes / 2).min(COORDINATE_BYTES_MOST);
             let pool = engine::pool(run.resources.jobs)?;
-            let context = ReadContext { pool: &pool, cancel: run.cancel, meter: run.observer.meter() };
+            let context = ReadContext {
+                pool: &pool,
+                cancel: run.cancel,
+                meter: run.observer.meter(),
+                in_flight_bytes: ReadContext::IN_FLIGHT_BYTES,
+            };
             for node in self.hierarchy.arrays.iter().filter(|node| is_worth_reading(node, run.policy)) {
                 run.cancel.check()?;
                 match read_coordinate(store, node, limit, context) {

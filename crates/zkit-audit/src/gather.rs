@@ -10,7 +10,7 @@ use zkit_core::engine::{Repository, StoreFiles, read_n5};
 use zkit_core::engine::{survey_heads, survey_references, survey_store};
 use zkit_core::error::{Error, ErrorKind, Result};
 use zkit_core::event::Observer;
-use zkit_core::hierarchy::{ArrayNode, Consolidation, Container, Hierarchy, StoreKind};
+use zkit_core::hierarchy::{Ahead, ArrayNode, Consolidation, Container, Hierarchy, StoreKind};
 use zkit_core::location::StoreUrl;
 use zkit_core::store::{ReferenceStore, Store, StoreOptions};
 use zkit_rules::Depth;
@@ -38,9 +38,24 @@ pub(crate) struct Run<'a> {
     pub(crate) cancel: &'a Cancel,
 }
 
-/// Opens a store for what it is: zip files are read where they lie.
+/// Opens a store that is to be observed: what is looked at as a whole is listed first.
 pub(crate) fn open(url: &StoreUrl, run: &Run<'_>) -> Result<Hierarchy> {
-    let hierarchy = Hierarchy::open(url, &run.options)?;
+    let ahead = match run.depth {
+        Depth::Metadata => Ahead::Nothing,
+        Depth::Listing => Ahead::Keys,
+        Depth::Headers | Depth::Sample | Depth::Full => Ahead::Documents,
+    };
+    open_ahead(url, run, ahead)
+}
+
+/// Opens a store again that was observed.
+pub(crate) fn reopen(url: &StoreUrl, run: &Run<'_>) -> Result<Hierarchy> {
+    open_ahead(url, run, Ahead::Nothing)
+}
+
+/// Opens a store for what it is: zip files are read where they lie.
+fn open_ahead(url: &StoreUrl, run: &Run<'_>, ahead: Ahead) -> Result<Hierarchy> {
+    let hierarchy = Hierarchy::open_ahead(url, &run.options, ahead)?;
     match (hierarchy.container, hierarchy.kind, url.local_path()) {
         (_, StoreKind::Unknown, Some(path))
             if is_named_zip(path) && hierarchy.container == Container::File =>

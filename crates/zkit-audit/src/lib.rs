@@ -149,7 +149,7 @@ fn audit_all(
         return Err(error.with_hint("run `zkit inspect` to see the paths of the arrays").into());
     }
     coordinates::compare_rows(&mut summaries, &auditor.run, |at| {
-        let mut hierarchy = gather::open(opened[at], &auditor.run)?;
+        let mut hierarchy = gather::reopen(opened[at], &auditor.run)?;
         gather::read_nodes(&mut hierarchy, &auditor.run)?;
         Ok(hierarchy)
     })?;

@@ -256,7 +256,12 @@ fn read(root: &Path, name: &str, limit_bytes: u64) -> zkit_core::error::Result<C
             .unwrap();
     let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
     let (cancel, silent) = (Cancel::default(), Silent::default());
-    let context = ReadContext { pool: &pool, cancel: &cancel, meter: silent.meter() };
+    let context = ReadContext {
+        pool: &pool,
+        cancel: &cancel,
+        meter: silent.meter(),
+        in_flight_bytes: ReadContext::IN_FLIGHT_BYTES,
+    };
     let node = hierarchy.array(name).unwrap();
     assert!(is_coordinate(node));
     read_coordinate(hierarchy.readable_store().unwrap(), node, limit_bytes, context)

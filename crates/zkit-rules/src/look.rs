@@ -34,7 +34,12 @@ pub fn read_coordinates(observed: &mut StoreObservation<'_>, look: Look<'_>) -> 
     let Some(store) = &observed.hierarchy.store else { return Ok(()) };
     let limit = (look.resources.memory_bytes / 2).min(COORDINATE_BYTES_MOST);
     let pool = engine::pool(look.resources.jobs)?;
-    let context = ReadContext { pool: &pool, cancel: look.cancel, meter: look.observer.meter() };
+    let context = ReadContext {
+        pool: &pool,
+        cancel: look.cancel,
+        meter: look.observer.meter(),
+        in_flight_bytes: ReadContext::IN_FLIGHT_BYTES,
+    };
     for array in &observed.arrays {
         if !is_worth_reading(array.node, observed.policy) || observed.out_of_reach.contains(array.path()) {
             continue;

@@ -256,7 +256,12 @@ fn scan(store: &Store, observed: &mut StoreObservation<'_>) {
 fn coordinates(hierarchy: &Hierarchy, policy: &Policy) -> Vec<CoordinateObservation> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
     let (cancel, silent) = (Cancel::default(), Silent::default());
-    let context = ReadContext { pool: &pool, cancel: &cancel, meter: silent.meter() };
+    let context = ReadContext {
+        pool: &pool,
+        cancel: &cancel,
+        meter: silent.meter(),
+        in_flight_bytes: ReadContext::IN_FLIGHT_BYTES,
+    };
     let Some(store) = &hierarchy.store else { return Vec::new() };
     let wanted = hierarchy.arrays.iter().filter(|node| is_worth_reading(node, policy));
     let read = wanted.filter_map(|node| read_coordinate(store, node, 1 << 24, context).ok());

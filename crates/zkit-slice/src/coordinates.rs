@@ -24,7 +24,12 @@ pub(crate) struct Means<'a> {
 impl Means<'_> {
     /// Returns what readers of arrays need.
     pub(crate) fn context(&self) -> ReadContext<'_> {
-        ReadContext { pool: self.pool, cancel: self.cancel, meter: self.observer.meter() }
+        ReadContext {
+            pool: self.pool,
+            cancel: self.cancel,
+            meter: self.observer.meter(),
+            in_flight_bytes: ReadContext::IN_FLIGHT_BYTES,
+        }
     }
 }
 

@@ -10,7 +10,9 @@ A rule fits a request by `method` and by `path` (a regular expression), at most 
                          with {"body": b"..."} if that is given
   {"truncate": 100}      the right length, but 100 bytes of body    {"flip": 40}         flip one bit of byte 40
   {"lost": True}         ask upstream, then close without an answer: the request took effect
+  {"stall": 100, "seconds": 60}  100 bytes of body, then nothing for a minute, then close
   {"delay": 0.5}         wait first; may be added to any rule
+Where none fits, `proxy.fault` is asked, with the method and the path, and may return a rule.
 """
 
 import http.client
@@ -41,18 +43,16 @@ def fits(pattern, path):
 class FaultProxy:
     def __init__(self, upstream_port):
         self.upstream_port = upstream_port
-        self.rules, self.requests = [], []
-        self._hits, self._lock = {}, threading.Lock()
+        self._lock = threading.Lock()
+        self.reset()
         self._arrival = threading.Condition()
-        self.seen, self.headers = [], []
         self._in_hand = 0
         proxy = self
 
         class Handler(_Handler):
             owner = proxy
 
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", 0), Handler)
         self.port = self._server.server_address[1]
 
     def __enter__(self):
@@ -66,6 +66,7 @@ class FaultProxy:
     def reset(self, *rules):
         self.rules, self.requests, self._hits = list(rules), [], {}
         self.seen, self.headers = [], []
+        self.fault = lambda method, path: None
 
     def wait_for(self, pattern, seconds, times=1, method=None, answered=False):
         """Returns once requests (of one method) whose path fits `pattern` have arrived so many times, or were answered."""
@@ -107,7 +108,13 @@ class FaultProxy:
                 self._hits[number] = self._hits.get(number, 0) + 1
                 if self._hits[number] <= rule.get("times", 1 << 60):
                     return rule
-        return {}
+            return self.fault(method, path) or {}
+
+
+class _Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+    # many connect at once, and whoever is not let in waits for a second
+    request_queue_size = 1024
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
@@ -152,7 +159,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if "flip" in rule and answer:
             at = rule["flip"] % len(answer)
             answer = answer[:at] + bytes([answer[at] ^ 1]) + answer[at + 1 :]
-        self.answer(status, headers, answer, rule.get("truncate"))
+        self.answer(status, headers, answer, rule.get("truncate", rule.get("stall")), rule.get("seconds", 0))
 
     do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = handle_any
 
@@ -168,14 +175,17 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         connection.close()
         return response.status, headers, answer
 
-    def answer(self, status, headers, body, truncate):
+    def answer(self, status, headers, body, truncate, stall_seconds):
         self.send_response_only(status)
         for name, value in headers:
             self.send_header(name, value)
         if self.command != "HEAD":
             self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body if truncate is None else body[:truncate])
+        if self.command == "HEAD":
+            return  # it is whole without a body
+        self.wfile.write(body if truncate is None else body[:truncate])
         if truncate is not None:
+            self.wfile.flush()
+            time.sleep(stall_seconds)
             self.close_connection = True

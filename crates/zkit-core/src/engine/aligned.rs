@@ -221,7 +221,12 @@ impl<'a> Comparison<'a> {
         observer: &dyn Observer,
         cancel: &Cancel,
     ) -> Result<Agreement> {
-        let context = ReadContext { pool: lane.pool, cancel, meter: observer.meter() };
+        let context = ReadContext {
+            pool: lane.pool,
+            cancel,
+            meter: observer.meter(),
+            in_flight_bytes: lane.slab_bytes,
+        };
         let rank = self.pair.own.metadata.grid.rank();
         let mut agreement = Agreement {
             positions: vec![ChunkSet::default(); rank],

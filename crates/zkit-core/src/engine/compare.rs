@@ -77,7 +77,8 @@ fn compare_one(
     }
     let left = ArrayReader::new(stores.0, pair.left, lane.chunk_bytes)?;
     let right = ArrayReader::new(stores.1, pair.right, lane.chunk_bytes)?;
-    let context = ReadContext { pool: lane.pool, cancel, meter: observer.meter() };
+    let context =
+        ReadContext { pool: lane.pool, cancel, meter: observer.meter(), in_flight_bytes: lane.slab_bytes };
     let (mut a, mut b) = (Vec::new(), Vec::new());
     for slab in slabs(pair.left, lane) {
         let difference = if pair.left.metadata.data_type.is_variable() {

@@ -135,7 +135,8 @@ fn digest_one(
         return Err(Error::new(ErrorKind::OverBudget, message));
     }
     let reader = ArrayReader::new(store, array, lane.chunk_bytes)?;
-    let context = ReadContext { pool: lane.pool, cancel, meter: observer.meter() };
+    let context =
+        ReadContext { pool: lane.pool, cancel, meter: observer.meter(), in_flight_bytes: lane.slab_bytes };
     let slabs = slabs(array, lane);
     let mut hasher = Sha256::new();
     if data_type.is_variable() {

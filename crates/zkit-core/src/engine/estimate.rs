@@ -232,7 +232,8 @@ fn encode_pieces(
     rates: &mut Rates,
 ) -> Result<()> {
     let (pool, meter) = (lanes::pool(1)?, Meter::default());
-    let context = ReadContext { pool: &pool, cancel, meter: &meter };
+    let context =
+        ReadContext { pool: &pool, cancel, meter: &meter, in_flight_bytes: ReadContext::IN_FLIGHT_BYTES };
     let source = SampleSource {
         store,
         array: &array.source,

@@ -49,7 +49,12 @@ pub fn digest_rows(
         |array| footprint(array),
         |array, lane| {
             let reader = ArrayReader::new(store, array, lane.chunk_bytes)?;
-            let context = ReadContext { pool: lane.pool, cancel, meter: observer.meter() };
+            let context = ReadContext {
+                pool: lane.pool,
+                cancel,
+                meter: observer.meter(),
+                in_flight_bytes: lane.slab_bytes,
+            };
             let slab_bytes = lane.slab_bytes.min(SLAB_BYTES);
             let mut digests = BTreeMap::new();
             for &position in positions {

@@ -21,7 +21,8 @@ impl Run<'_> {
         let (source, grid) = (&copy.array.source.metadata, &copy.array.target.metadata.grid);
         let region = rechunk.unit_region(grid, *position);
         let mut elements = VariableElements::default();
-        let context = ReadContext { pool: self.pool, cancel: self.cancel, meter: self.meter };
+        let context =
+            ReadContext { pool: self.pool, cancel: self.cancel, meter: self.meter, in_flight_bytes: 0 };
         let sound = self.read_box(copy, &region, context, &mut elements)?;
         let fill = copy.fill()?;
         let leave = copy.array.absent == AbsentChunks::Leave && source.fill_value.is_known();

@@ -112,7 +112,8 @@ pub fn verify(
             Footprint::whole(bytes, bytes.saturating_mul(2))
         },
         |task, lane| {
-            let context = ReadContext { pool: lane.pool, cancel, meter: &meter };
+            let context =
+                ReadContext { pool: lane.pool, cancel, meter: &meter, in_flight_bytes: lane.slab_bytes };
             let compared = compare(proof, target, task, resources.memory_bytes, context);
             observer.meter().bytes_verified.add(*compared.as_ref().unwrap_or(&0));
             compared

@@ -10,6 +10,7 @@ mod walk;
 
 pub use beside::Consolidation;
 pub use node::{ArrayNode, Consolidated, Container, GroupNode, Hierarchy, StoreKind};
+pub use open::Ahead;
 pub use references::{
     Lacking, ParquetReferences, Record, Reference, ReferenceTarget, References, TargetFound,
     panics_are_contained,

@@ -15,12 +15,31 @@ use crate::store::{Store, StoreOptions, ZipStore, join};
 /// Metadata documents larger than this are refused.
 pub(super) const MAX_DOCUMENT_BYTES: u64 = 128 << 20;
 
+/// What is asked of a remote store before its kind is known, for who needs it anyway.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ahead {
+    /// Nothing.
+    Nothing,
+    /// Its listing.
+    Keys,
+    /// Its listing, and the documents of all its nodes.
+    Documents,
+}
+
 impl Hierarchy {
     /// Opens a store and reads the metadata of all its nodes.
     ///
     /// One read where metadata is consolidated; else one listing a group and two or three small reads a node.
     /// Broken nodes become defects. Errors: `Absent` if nothing is there, `Unreadable` if the root cannot be read.
     pub fn open(url: &StoreUrl, options: &StoreOptions) -> Result<Self> {
+        Self::open_ahead(url, options, Ahead::Nothing)
+    }
+
+    /// Opens a store as [`Self::open`] does, which will be listed as a whole.
+    ///
+    /// Where there are a few thousand objects at most, one listing, and one read of each document, all of them at once. Errors:
+    /// also those of the listing.
+    pub fn open_ahead(url: &StoreUrl, options: &StoreOptions, ahead: Ahead) -> Result<Self> {
         if let Some(path) = url.local_path() {
             let metadata = std::fs::metadata(path).map_err(|error| {
                 let kind = if error.kind() == std::io::ErrorKind::NotFound {
@@ -56,7 +75,16 @@ impl Hierarchy {
         {
             return Ok(zip);
         }
-        Self::read(url, Store::open(url, options)?, options)
+        let store = Store::open(url, options)?;
+        if ahead != Ahead::Nothing {
+            store.list_ahead()?;
+        }
+        match ahead {
+            Ahead::Nothing => {}
+            Ahead::Keys => store.read_ahead(&|key| matches!(key, "zarr.json" | ".zmetadata")),
+            Ahead::Documents => store.read_ahead(&walk::is_document),
+        }
+        Self::read(url, store, options)
     }
 
     /// Opens references in JSON that lie behind a network: no store ends in `.json`.

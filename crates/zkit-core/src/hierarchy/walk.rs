@@ -14,6 +14,12 @@ const MAX_LINKED: usize = 10_000;
 /// The documents of nodes.
 const DOCUMENTS: [&str; 4] = ["zarr.json", ".zarray", ".zgroup", ".zattrs"];
 
+/// Returns whether a key is one of a node's documents, or of consolidated metadata.
+pub(super) fn is_document(key: &str) -> bool {
+    let name = key.rsplit('/').next().unwrap_or(key);
+    DOCUMENTS.contains(&name) || key == ".zmetadata"
+}
+
 /// What is known of a group.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Metadata {
@@ -40,6 +46,7 @@ impl Candidate {
 
 /// Reads all nodes; `root_v3` is the root's `zarr.json`, which was read already.
 pub(super) fn read(hierarchy: &mut Hierarchy, store: &Store, root_v3: Option<Json>) -> Result<()> {
+    store.read_ahead(&is_document);
     // without a `zarr.json` it is of v2, if it is anything
     let root = Candidate { prefix: String::new(), parent: Metadata::V2, linked: false };
     let mut groups = match root_v3 {

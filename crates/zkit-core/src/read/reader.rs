@@ -57,6 +57,13 @@ pub struct ReadContext<'a> {
     pub cancel: &'a Cancel,
     /// Counts bytes and time.
     pub meter: &'a Meter,
+    /// Decoded bytes of chunks that may be on their way from a remote store at once, however small the region is.
+    pub in_flight_bytes: u64,
+}
+
+impl ReadContext<'_> {
+    /// What [`ReadContext::in_flight_bytes`] is where one region is read at a time.
+    pub const IN_FLIGHT_BYTES: u64 = 16 << 20;
 }
 
 /// One array of an open store, ready to be read.
@@ -316,7 +323,8 @@ impl<'a> ArrayReader<'a> {
 
     /// Returns how many chunks are worked on before their parts are put together.
     ///
-    /// What is in flight must not outgrow the region: fetched chunks may take as much, decoded parts a quarter of it.
+    /// What is in flight must not outgrow the region, or what the context allows: fetched chunks may take as much, decoded parts a
+    /// quarter of the region.
     fn group_len(&self, parts: &[Region], region_bytes: usize, context: ReadContext<'_>) -> usize {
         let fitting = if !self.store.is_remote() {
             let item = self.item_bytes.unwrap_or(1);
@@ -324,7 +332,7 @@ impl<'a> ArrayReader<'a> {
             region_bytes / 4 / largest.max(1)
         } else {
             let whole = self.node.metadata.chunk_decoded_bytes().map_or(usize::MAX, saturating_usize);
-            region_bytes / whole.max(1)
+            region_bytes.max(saturating_usize(context.in_flight_bytes)) / whole.max(1)
         };
         fitting.max(context.pool.current_num_threads())
     }

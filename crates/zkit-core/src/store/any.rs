@@ -391,6 +391,25 @@ impl Store {
         }
     }
 
+    /// Lists a remote store before anything of it is read, for who will list it as a whole: [`Self::list_entering`] goes on from
+    /// there. Of a store of few objects it is then known without a request what is absent and what lies below a prefix.
+    ///
+    /// Cost: a request for a thousand objects, up to four; none of stores that are not remote, or cannot be listed.
+    pub fn list_ahead(&self) -> Result<()> {
+        match self {
+            Self::Remote(store) => store.list_ahead(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Reads the objects whose keys `wanted` takes all at once, and holds them for [`Self::get`] and [`Self::get_many`]; only where
+    /// [`Self::list_ahead`] came to the end of the store.
+    pub fn read_ahead(&self, wanted: &dyn Fn(&str) -> bool) {
+        if let Self::Remote(store) = self {
+            store.read_ahead(wanted);
+        }
+    }
+
     /// Returns the entries directly below `prefix`, sorted by name.
     pub fn children(&self, prefix: &str) -> Result<Vec<Child>> {
         match self {

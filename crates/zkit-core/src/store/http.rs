@@ -118,7 +118,7 @@ impl HttpService for Service {
             network.pulse().beat();
         }
         match answer {
-            Ok(answer) => self.take_in(answer, &asked),
+            Ok(answer) => Ok(explained(self.take_in(answer, &asked)?).await),
             Err(error) => {
                 network.traffic().retries.add(1);
                 Err(error)
@@ -174,6 +174,17 @@ impl Service {
         };
         Ok(HttpResponse::from_parts(parts, HttpResponseBody::new(body)))
     }
+}
+
+/// Returns an answer with all that it says where it is a refusal: its status holds even if the explanation breaks off, for which
+/// object_store would give up.
+async fn explained(answer: HttpResponse) -> HttpResponse {
+    if !answer.status().is_client_error() {
+        return answer;
+    }
+    let (parts, body) = answer.into_parts();
+    let explanation = body.bytes().await.unwrap_or_default();
+    HttpResponse::from_parts(parts, explanation.into())
 }
 
 /// Returns what an answer means that object_store takes for something else, or cannot explain.

@@ -11,12 +11,13 @@ use object_store::client::HttpError;
 use object_store::path::Path as ObjectPath;
 use object_store::{ListResult, ObjectMeta, ObjectStore};
 
+use super::ahead::{Begun, Listed, OBJECTS_MOST};
 use super::network::Network;
 use super::remote::Inner;
 use crate::error::Result;
 
 /// Objects after which a listing is cut into ranges: what the clouds give in one answer.
-const PAGE: usize = 1000;
+pub(super) const PAGE: usize = 1000;
 
 /// Cuts of those that a caller names, at most: as many listings are on their way at once.
 const CUTS_MOST: usize = 64;
@@ -26,7 +27,7 @@ const TRIES: u32 = 4;
 /// The pause before the first of these; the next ones are longer.
 const PAUSE: Duration = Duration::from_millis(200);
 
-type Objects = BoxStream<'static, object_store::Result<ObjectMeta>>;
+pub(super) type Objects = BoxStream<'static, object_store::Result<ObjectMeta>>;
 
 impl Inner {
     /// Calls `visit` for the objects below `path` until it breaks off: the first page in order, the others in no order.
@@ -39,10 +40,22 @@ impl Inner {
         cuts: &[&str],
         visit: &mut dyn FnMut(&str, &ObjectMeta) -> ControlFlow<()>,
     ) -> Result<()> {
+        if let Some(outline) = self.ahead.whole().filter(|_| prefix.is_empty()) {
+            let _ = outline.objects.iter().try_for_each(|(key, object)| visit(key, object));
+            return Ok(());
+        }
         let _permit = self.window.enter().await;
-        let mut objects = self.objects(path, None);
+        let begun = if prefix.is_empty() { self.ahead.take_begun() } else { None };
+        let Begun { first, rest: mut objects } =
+            begun.unwrap_or_else(|| Begun { first: Listed::new(), rest: self.objects(path, None) });
+        let mut page: Vec<String> = Vec::with_capacity(first.len());
+        for (key, object) in first {
+            if visit(&key, &object).is_break() {
+                return Ok(());
+            }
+            page.push(key);
+        }
         let failed = |error: object_store::Error| self.error("list", prefix, &error);
-        let mut page: Vec<String> = Vec::new();
         while page.len() < PAGE {
             let Some(object) = objects.try_next().await.map_err(failed)? else { return Ok(()) };
             let key = key_below(path, &object);
@@ -57,6 +70,27 @@ impl Inner {
                 break;
             }
         }
+        Ok(())
+    }
+
+    /// Lists the first objects of the store, before it is known what they are.
+    ///
+    /// Cost: a request a page, up to [`OBJECTS_MOST`] objects.
+    pub(super) async fn list_ahead(&self) -> Result<()> {
+        let path = self.path("")?;
+        let _permit = self.window.enter().await;
+        let mut rest = self.objects(&path, None);
+        let mut first = Listed::new();
+        while first.len() < OBJECTS_MOST {
+            match rest.try_next().await.map_err(|error| self.error("list", "", &error))? {
+                Some(object) => first.push((key_below(&path, &object).to_owned(), object)),
+                None => {
+                    self.ahead.set_whole(first);
+                    return Ok(());
+                }
+            }
+        }
+        self.ahead.set_begun(Begun { first, rest });
         Ok(())
     }
 

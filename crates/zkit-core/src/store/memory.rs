@@ -86,19 +86,24 @@ impl MemoryStore {
     }
 
     pub(super) fn children(&self, prefix: &str) -> Vec<Child> {
-        let mut children: BTreeMap<String, ChildKind> = BTreeMap::new();
-        self.list_while(prefix, &mut |object| {
-            let (name, kind) = match object.key.split_once('/') {
-                Some((folder, _)) => (folder, ChildKind::Directory),
-                None => (object.key, ChildKind::Object(ObjectKind::Regular)),
-            };
-            if children.get(name) != Some(&ChildKind::Directory) {
-                children.insert(name.to_owned(), kind);
-            }
-            ControlFlow::Continue(())
-        });
-        children.into_iter().map(|(name, kind)| Child { name, kind }).collect()
+        let prefix = if prefix.is_empty() { String::new() } else { format!("{prefix}/") };
+        children_of(self.objects.range(prefix.clone()..).map_while(|(key, _)| key.strip_prefix(&prefix)))
     }
+}
+
+/// Returns what lies directly below a prefix, sorted by name; `keys` are those of all objects below it, relative to it.
+pub(super) fn children_of<'k>(keys: impl Iterator<Item = &'k str>) -> Vec<Child> {
+    let mut children: BTreeMap<&str, ChildKind> = BTreeMap::new();
+    for key in keys {
+        let (name, kind) = match key.split_once('/') {
+            Some((folder, _)) => (folder, ChildKind::Directory),
+            None => (key, ChildKind::Object(ObjectKind::Regular)),
+        };
+        if children.get(name) != Some(&ChildKind::Directory) {
+            children.insert(name, kind);
+        }
+    }
+    children.into_iter().map(|(name, kind)| Child { name: name.to_owned(), kind }).collect()
 }
 
 #[cfg(test)]

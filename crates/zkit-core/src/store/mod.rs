@@ -3,6 +3,7 @@
 //! `Ok(None)` and an empty visit mean *absent*; everything that may exist but cannot be read is an error of kind
 //! `Unreadable`. The two are never mixed up: absent chunks read as fill values, unreadable ones must not.
 
+mod ahead;
 mod any;
 mod arrived;
 mod body;

@@ -28,6 +28,14 @@ enum Answer {
 
 impl Inner {
     pub(super) async fn get(&self, key: &str, limit: u64) -> FetchResult {
+        if let Some(known) = self.ahead.whole().and_then(|outline| outline.get(key)) {
+            return match known? {
+                Some(body) if body.len() as u64 > limit => {
+                    Err(too_large(&format!("`{key}` in {}", self.place), body.len() as u64, limit))
+                }
+                found => Ok(found),
+            };
+        }
         let path = self.path(key)?;
         let (result, mut permit) = match self.ask((key, &path), None, limit).await? {
             Answer::Absent => return Ok(None),

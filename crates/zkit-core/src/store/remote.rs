@@ -15,6 +15,7 @@ use object_store::path::Path as ObjectPath;
 use object_store::{GetRange, ObjectStore, ObjectStoreExt as _};
 use tokio::runtime::Runtime;
 
+use super::ahead::{Ahead, HELD_BYTES_MOST};
 use super::any::{Child, ChildKind, ObjectInfo, ObjectKind, ObjectStat, StoreOptions};
 use super::chunk_cache::{CachedReads, Entry};
 use super::clients::build;
@@ -74,6 +75,7 @@ pub(super) struct Inner {
     pub(super) checksums: StoreChecksums,
     /// Of what parts were read.
     pub(super) versions: Versions,
+    pub(super) ahead: Ahead,
     pub(super) network: Network,
 }
 
@@ -109,6 +111,7 @@ impl RemoteStore {
             cached: CachedReads::of(*scheme, parsed, options),
             checksums: options.checksums,
             versions: Versions::default(),
+            ahead: Ahead::default(),
             network: network.clone(),
         };
         let cancel = options.cancel.clone();
@@ -268,6 +271,23 @@ impl RemoteStore {
         self.network.connections()
     }
 
+    /// Lists the first objects, and goes on from there when the whole store is listed; see [`super::Store::list_ahead`].
+    pub(super) fn list_ahead(&self) -> Result<()> {
+        // what is remembered must have been asked for by itself
+        if !self.is_listable() || self.inner.seen.is_some() {
+            return Ok(());
+        }
+        self.wait(self.inner.list_ahead())
+    }
+
+    /// Reads the objects whose keys `wanted` takes; see [`super::Store::read_ahead`].
+    pub(super) fn read_ahead(&self, wanted: &dyn Fn(&str) -> bool) {
+        let Some(outline) = self.inner.ahead.whole() else { return };
+        let keys = outline.unread(wanted);
+        let fetched = self.get_many(&keys, HELD_BYTES_MOST);
+        outline.hold(keys, fetched);
+    }
+
     /// Calls `visit` for the objects below `prefix` until it breaks off.
     pub fn list_while(
         &self,
@@ -344,6 +364,7 @@ impl Inner {
             cached: None,
             checksums: self.checksums,
             versions: Versions::default(),
+            ahead: Ahead::default(),
             network: self.network.clone(),
         }
     }
@@ -357,6 +378,9 @@ impl Inner {
     }
 
     async fn children(&self, prefix: &str) -> Result<Vec<Child>> {
+        if let Some(outline) = self.ahead.whole() {
+            return Ok(outline.children(prefix));
+        }
         let path = self.path(prefix)?;
         let _permit = self.window.enter().await;
         let listed = self.listed(&path).await.map_err(|error| self.error("list", prefix, &error))?;

@@ -320,7 +320,12 @@ mod tests {
             filters: Filters::Undone,
         };
         let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
-        let context = ReadContext { pool: &pool, cancel: &Cancel::default(), meter: &Meter::default() };
+        let context = ReadContext {
+            pool: &pool,
+            cancel: &Cancel::default(),
+            meter: &Meter::default(),
+            in_flight_bytes: ReadContext::IN_FLIGHT_BYTES,
+        };
         sample_array(&source, chunk_shape, context).unwrap()
     }
 
@@ -371,7 +376,12 @@ mod tests {
                 Hierarchy::open(&StoreUrl::Local(fixtures.join(name)), &StoreOptions::default()).unwrap();
             let store = hierarchy.readable_store().unwrap();
             let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
-            let context = ReadContext { pool: &pool, cancel: &Cancel::default(), meter: &Meter::default() };
+            let context = ReadContext {
+                pool: &pool,
+                cancel: &Cancel::default(),
+                meter: &Meter::default(),
+                in_flight_bytes: ReadContext::IN_FLIGHT_BYTES,
+            };
             for array in &hierarchy.arrays {
                 let mut stored = ChunkSet::default();
                 stored.insert(0);

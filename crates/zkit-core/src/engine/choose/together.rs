@@ -30,7 +30,8 @@ pub fn choose_together(
     let pool = lanes::pool(jobs)?;
     // what is read for a choice is no part of the copy
     let meter = Meter::default();
-    let context = ReadContext { pool: &pool, cancel, meter: &meter };
+    let context =
+        ReadContext { pool: &pool, cancel, meter: &meter, in_flight_bytes: ReadContext::IN_FLIGHT_BYTES };
     let mut pieces: Vec<Vec<Vec<u8>>> = Vec::new();
     let mut chunk_bytes = 0;
     let mut decoded_bytes = 0u64;

@@ -217,7 +217,12 @@ fn every_fixture_has_the_statistics_that_a_whole_read_gives() {
                 continue;
             }
             let mut bytes = Vec::new();
-            let context = ReadContext { pool: &pool, cancel: &cancel, meter: &meter };
+            let context = ReadContext {
+                pool: &pool,
+                cancel: &cancel,
+                meter: &meter,
+                in_flight_bytes: ReadContext::IN_FLIGHT_BYTES,
+            };
             let whole = Region::whole(array.metadata.shape());
             if read_slab(&reader, &whole, &mut bytes, context).is_err() {
                 assert!(
