@@ -3,6 +3,7 @@
 import json
 import os
 
+import numcodecs
 import numpy
 import pytest
 import zarr
@@ -141,6 +142,20 @@ def test_pipes_and_circles_do_not_hang(zkit, tmp_path):
     outcome = within_bounds(zkit("audit", store, "--depth", "full", "--format", "json", timeout=10))
     assert outcome.code == 3
     assert "unreadable" in {finding["rule"] for finding in outcome.json()["findings"]}
+
+
+def test_a_repository_that_unpacks_to_much_more_stays_within_bounds(zkit, tmp_path):
+    bomb = bytes(numcodecs.Zstd(1).encode(bytes(256 << 20)))
+    header = "ICE🧊CHUNK".encode() + b"somebody".ljust(24) + b"\x01\x01\x01"
+    for folder in ("snapshots", "manifests", "transactions"):
+        for name in ("0" * 20, "1" * 20):
+            path = tmp_path / "repo" / folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(header + bomb)
+    (tmp_path / "repo" / "refs" / "branch.main").mkdir(parents=True)
+    (tmp_path / "repo" / "refs" / "branch.main" / "ref.json").write_text(json.dumps({"snapshot": "0" * 20}))
+    outcome = within_bounds(zkit("audit", tmp_path / "repo", "--depth", "full", "--format", "json"))
+    assert [found["rule"] for found in outcome.json()["findings"]] == ["corrupt-manifest"]
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in FIXTURES.glob("faulty_*")))

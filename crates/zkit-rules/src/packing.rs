@@ -77,6 +77,7 @@ pub fn plausible_range(array: &ArrayObservation<'_>) -> Option<(f64, f64)> {
     if relative {
         return None;
     }
+    let at_sea_level = names.contains("sea_level") && names.contains("pressure");
     match text("units").as_str() {
         "k" | "kelvin" | "degk" | "deg_k" | "degrees_k" | "degree_kelvin" | "degrees kelvin" => {
             Some((80.0, 2_000.0))
@@ -84,6 +85,11 @@ pub fn plausible_range(array: &ArrayObservation<'_>) -> Option<(f64, f64)> {
         "degc" | "celsius" | "deg_c" | "degree_celsius" | "degrees_celsius" | "degrees_c" | "°c" => {
             Some((-150.0, 1_500.0))
         }
+        // what the sea carries varies by a tenth
+        "pa" | "hpa" if at_sea_level => match text("units").as_str() {
+            "pa" => Some((80_000.0, 112_000.0)),
+            _ => Some((800.0, 1_120.0)),
+        },
         // up to what lies on the ground, and below it by a little
         "pa" | "pascal" | "pascals" => Some((0.0, 112_000.0)),
         "hpa" | "mbar" | "millibar" | "millibars" | "mb" => Some((0.0, 1_120.0)),

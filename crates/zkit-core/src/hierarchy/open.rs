@@ -312,7 +312,10 @@ impl Hierarchy {
             );
             return None;
         }
-        match Json::parse(text) {
+        // consolidated metadata speaks of all nodes
+        let of_all = name == ".zmetadata" || (name == "zarr.json" && path == "/");
+        let parsed = if of_all { Json::parse(text) } else { Json::parse_node(text) };
+        match parsed {
             Ok(document) => Some(document),
             Err(error) => {
                 self.defect(path, "malformed-metadata", format!("{name} is not JSON: {error}"));

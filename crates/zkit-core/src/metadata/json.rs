@@ -10,6 +10,8 @@ use std::fmt;
 const MAX_DEPTH: u32 = 512;
 /// More values than this in one document are refused (a `.zmetadata` of 3,930 arrays holds about 100,000).
 const MAX_VALUES: usize = 4_000_000;
+/// The same of the document of one node.
+const MAX_NODE_VALUES: usize = 1_000_000;
 
 /// A JSON value that is written back as it was read.
 #[derive(Debug, Clone, PartialEq)]
@@ -99,8 +101,17 @@ impl<K: Into<String>> FromIterator<(K, Json)> for Object {
 impl Json {
     /// Parses a document; errors say at which byte and why.
     pub fn parse(text: &[u8]) -> Result<Self, JsonError> {
+        Self::parse_within(text, MAX_VALUES)
+    }
+
+    /// Parses a document that speaks of one node, which holds fewer values than one of all nodes may.
+    pub fn parse_node(text: &[u8]) -> Result<Self, JsonError> {
+        Self::parse_within(text, MAX_NODE_VALUES)
+    }
+
+    fn parse_within(text: &[u8], values_most: usize) -> Result<Self, JsonError> {
         let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
-        let mut parser = Parser { text, at: 0, values: 0 };
+        let mut parser = Parser { text, at: 0, values_left: values_most };
         let value = parser.value(0)?;
         parser.space();
         if parser.at < text.len() {
@@ -320,7 +331,7 @@ pub struct JsonError {
 struct Parser<'a> {
     text: &'a [u8],
     at: usize,
-    values: usize,
+    values_left: usize,
 }
 
 impl Parser<'_> {
@@ -338,10 +349,10 @@ impl Parser<'_> {
         if depth > MAX_DEPTH {
             return Err(self.error("nested more than 512 levels deep"));
         }
-        self.values += 1;
-        if self.values > MAX_VALUES {
-            return Err(self.error("more than 4,000,000 values"));
-        }
+        let Some(values_left) = self.values_left.checked_sub(1) else {
+            return Err(self.error("more values than such a document may hold"));
+        };
+        self.values_left = values_left;
         self.space();
         match self.text.get(self.at) {
             Some(b'{') => self.object(depth),
@@ -577,6 +588,16 @@ mod tests {
         ] {
             assert!(Json::parse(text.as_bytes()).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_document_of_one_node_holds_fewer_values_than_one_of_all() {
+        let list = |values: usize| format!("[{}0]", "0,".repeat(values - 1));
+        assert!(Json::parse_node(list(MAX_NODE_VALUES - 1).as_bytes()).is_ok());
+        let text = list(MAX_NODE_VALUES);
+        let refused = Json::parse_node(text.as_bytes()).unwrap_err();
+        assert_eq!(refused.what, "more values than such a document may hold");
+        assert!(Json::parse(text.as_bytes()).is_ok());
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! Coordinates whose values go back and forth, or are missing.
 
+use zkit_core::metadata::Json;
 use zkit_core::select::{Axis, Order, Values, is_coordinate};
 use zkit_report::{Confidence, Severity};
 
 use crate::coordinates::CoordinateObservation;
 use crate::depth::Depth;
 use crate::finder::Finder;
-use crate::observe::StoreObservation;
+use crate::observe::{ArrayObservation, StoreObservation};
 use crate::rule::{Check, Rule};
 
 pub(crate) const RULE: Rule = Rule {
@@ -20,8 +21,8 @@ Readers find ranges and nearest values by bisecting a coordinate: where it is no
 other tools give wrong rows. It comes from batches that were appended out of order, from region writes to the wrong place,
 and from chunks that were copied under another name.
 
-On disk: the array of one dimension that is named like it holds times, latitudes, longitudes, heights or projected
-positions that rise and fall. Repeated values are left to duplicate-ids; never written ones to missing-slab.
+On disk: the array of one dimension that is named like it holds times, lead times, latitudes, longitudes, heights or
+projected positions that rise and fall. Repeated values are left to duplicate-ids; never written ones to missing-slab.
 
 Legitimate: ids, names, bands and other coordinates without direction may stand in any order. Longitudes may jump once by
 the circle (0 to 179, then -180 to -1). Positions of a moving platform rise and fall by right: where a quarter or more of
@@ -33,20 +34,21 @@ What to do: sort the rows by the coordinate: `zkit slice STORE --to DST --sort`,
 
 fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
     for read in &store.coordinates {
-        let dimension = store.array(&read.coordinate.path).is_some_and(|array| is_coordinate(array.node));
-        if dimension {
-            check_order(read, finder);
+        let array = store.array(&read.coordinate.path);
+        if let Some(array) = array.filter(|array| is_coordinate(array.node)) {
+            check_order(array, read, finder);
             check_missing(read, finder);
         }
     }
 }
 
-fn check_order(read: &CoordinateObservation, finder: &mut Finder<'_>) {
+fn check_order(array: &ArrayObservation<'_>, read: &CoordinateObservation, finder: &mut Finder<'_>) {
     let (coordinate, analysis) = (&read.coordinate, &read.analysis);
     let Order::Broken { at, breaks, rising } = analysis.order else { return };
     let spatial = match coordinate.axis {
         Axis::Time => false,
         Axis::Latitude | Axis::Longitude | Axis::Vertical | Axis::Horizontal => true,
+        Axis::Other if is_lead_time(array, read) => false,
         Axis::Other => return,
     };
     let unique = analysis.len - analysis.missing - analysis.duplicates.extra;
@@ -75,6 +77,16 @@ fn check_order(read: &CoordinateObservation, finder: &mut Finder<'_>) {
         (true, false) => finding.confidence(Confidence::Medium),
         (false, _) => finding,
     };
+}
+
+/// Returns whether a coordinate says how far ahead forecasts look. Hours of the day and days of the year, which have the
+/// same units, may begin anywhere.
+fn is_lead_time(array: &ArrayObservation<'_>, read: &CoordinateObservation) -> bool {
+    let name = array.name().to_lowercase();
+    let standard_name = array.node.metadata.attributes.get("standard_name").and_then(Json::as_str);
+    let text = matches!(read.coordinate.values, Values::Texts(_));
+    let named = name == "step" || name.contains("lead") || standard_name == Some("forecast_period");
+    matches!(read.coordinate.values, Values::Durations(_)) || (named && !text)
 }
 
 /// Finds coordinates with holes: rows that no value names.
@@ -146,6 +158,16 @@ mod tests {
         assert!(
             track.findings("coordinate-not-monotonic").iter().all(|found| found.severity == Severity::Info)
         );
+    }
+
+    #[test]
+    fn lead_times_out_of_order_break() {
+        let hours: Vec<i64> = (12..24).chain(0..12).collect();
+        let found = |name: &str| {
+            let store = coordinate_array(TestStore::new(), name, &hours, r#"{"units": "hours"}"#);
+            store.findings("coordinate-not-monotonic").len()
+        };
+        assert_eq!([found("step"), found("hour_of_day")], [1, 0]);
     }
 
     #[test]

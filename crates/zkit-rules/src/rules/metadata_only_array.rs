@@ -27,7 +27,7 @@ On disk: v2 has .zarray and .zattrs in the folder, v3 zarr.json and no c/. Coord
 
 Legitimate: writers that leave out empty chunks store an array like this if all of it is fill value. It is
 an error where its coordinates or its siblings of the same dimensions were written, and where it is the coordinate of
-written data; a note for booleans, single chunks of integers, which may all be zero, and of texts, which may all be empty, where nothing of
+written data; a note for booleans, flags (`flag_meanings`), single chunks of integers, which may all be zero, and of texts, which may all be empty, where nothing of
 the store was written (a template), or where its dimensions reach far into chunks that are to be appended
 to.
 
@@ -84,7 +84,7 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
                 Confidence::High,
                 format!(", while `{}` was written along it", along.unwrap_or_default()),
             ),
-            (_, None, [_, ..]) if may_be_one_zero(array) => (Severity::Info, Confidence::Low, String::new()),
+            (_, None, [_, ..]) if may_be_zero(array) => (Severity::Info, Confidence::Low, String::new()),
             (_, None, [_, ..]) => (
                 Severity::Error,
                 Confidence::High,
@@ -122,10 +122,16 @@ fn is_likely_all_fill(array: &ArrayObservation<'_>) -> bool {
     (discrete && !packed) || (texts && one_chunk)
 }
 
-/// Returns whether an array is one chunk of flags: none of them need be set.
-fn may_be_one_zero(array: &ArrayObservation<'_>) -> bool {
-    let bool = array.node.metadata.data_type == DataType::Bool;
-    is_likely_all_fill(array) && (bool || array.occupancy().is_some_and(|(total, _)| total == 1))
+/// Returns whether an array is flags or one chunk of whole numbers: none of them need be set.
+fn may_be_zero(array: &ArrayObservation<'_>) -> bool {
+    let one_chunk = array.occupancy().is_some_and(|(total, _)| total == 1);
+    is_likely_all_fill(array) && (is_flags(array) || one_chunk)
+}
+
+/// Returns whether an array holds flags, by its type or its attributes. Source: CF conventions, section 3.5.
+fn is_flags(array: &ArrayObservation<'_>) -> bool {
+    let metadata = &array.node.metadata;
+    metadata.data_type == DataType::Bool || metadata.attributes.get("flag_meanings").is_some()
 }
 
 /// Returns the name of a written array along the dimension that `array` is the coordinate of: so many places cannot all
@@ -240,5 +246,13 @@ mod tests {
         let flags = v2_array(&[8], &[2]).replace("<f4", "|b1").replace(":0,", ":false,");
         let store = store.array("flag", &flags).file("flag/.zattrs", br#"{"_ARRAY_DIMENSIONS":["time"]}"#);
         assert_eq!(severities(&store), [("/flag".to_owned(), Severity::Info)]);
+        let quality = v2_array(&[8], &[2]).replace("<f4", "|u1");
+        let named = |attributes: &str| {
+            let store = TestStore::new().array("time", &v2_array(&[8], &[8])).file("time/0", &[0; 32]);
+            let store = store.file("time/.zattrs", br#"{"_ARRAY_DIMENSIONS":["time"]}"#);
+            severities(&store.array("qc", &quality).file("qc/.zattrs", attributes.as_bytes()))[0].1
+        };
+        assert_eq!(named(r#"{"_ARRAY_DIMENSIONS":["time"],"flag_meanings":"good bad"}"#), Severity::Info);
+        assert_eq!(named(r#"{"_ARRAY_DIMENSIONS":["time"]}"#), Severity::Error);
     }
 }

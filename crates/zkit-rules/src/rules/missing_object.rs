@@ -19,7 +19,7 @@ The manifests of an Icechunk repository name the objects of all chunks. One that
 lifecycle rule that was too eager, a copy that was cut. Readers fail on it.
 
 On disk: chunks/ lacks an object whose id stands in a manifest of a node that a snapshot holds; manifests/ lacks
-one that a snapshot names; of references in parquet, a file that the grid and record_size promise.
+one that a snapshot names, or snapshots/ one that a branch leads to; of references in parquet, a file that the grid and record_size promise.
 
 Legitimate: objects of expired snapshots are collected together with their manifests.
 
@@ -44,6 +44,12 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
             .chunks(boxes)
             .evidence("count", missing.count)
             .remedy("restore the objects from a copy, or write these chunks again");
+    }
+    for key in &repository.absent_snapshots {
+        finder
+            .store(format!("`{key}`, which a branch or tag leads to, is gone"))
+            .evidence("object", key.clone())
+            .remedy("restore the object from a copy, or reset the branch to a snapshot that is there");
     }
     for (key, path) in &repository.absent_manifests {
         finder
@@ -75,6 +81,15 @@ mod tests {
             (found[0].array.as_deref(), &found[0].chunks.as_ref().unwrap()[0].first[..]),
             (Some("/air"), &[2, 0][..])
         );
+    }
+
+    #[test]
+    fn a_snapshot_that_is_gone_is_told_of_the_store() {
+        let absent_snapshots = vec!["snapshots/X".to_owned()];
+        let found = TestStore::new()
+            .repository_findings("missing-object", Repository { absent_snapshots, ..Repository::default() });
+        assert_eq!((found.len(), found[0].array.as_deref()), (1, None));
+        assert!(found[0].message.contains("`snapshots/X`"), "{}", found[0].message);
     }
 
     #[test]

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use zkit_core::kernels::scan::Statistics;
 use zkit_core::metadata::{DataType, Json};
 use zkit_report::format;
 use zkit_report::{Confidence, Severity};
 
 use super::absent_chunks::absent_of;
-use super::shared::{Absence, absence, fill_number, with_chunks};
+use super::shared::{Absence, absence, declared_missing, fill_number, with_chunks};
 use crate::boxes::{Pattern, Runs, pattern};
 use crate::depth::Depth;
 use crate::finder::Finder;
@@ -30,13 +31,15 @@ part reads as fill value.
 On disk: the chunk keys stop at an index of the first dimensions, or lack an index altogether; often the
 same one in several variables.
 
-Legitimate: writers leave out chunks that are all fill value. A slab of them is likely only where the fill
-value means \"missing\" (NaN, or what `_FillValue` declares), or along latitude, longitude and other axes of
-space; there it is a warning or a note. Where the fill value is zero, a single chunk that others follow is a warning, and so
-are chunks of what is often zero everywhere (rain, snow, counts, flags). Where values are looked at, they tell: if zeros are left out, and five percent
-of what is stored is zero too, whole chunks of zeros are likely (rain, counts, flags), and are no slab; if missing
-values are left out, and none is stored anywhere, it is an error; and where none of the strings that are stored is empty, their
-absence is a warning even along dimensions without a coordinate. If fill_value is null, nothing says what the chunks hold.
+Legitimate: writers leave out chunks that are all fill value. That is likely along latitude, longitude and other axes of
+space, unless another value than the fill value stands for missing ones; there a slab is a note. Chunks of what is often
+zero everywhere (rain, snow, counts, flags) are a warning where the fill value is zero. Where values are looked at, they
+tell: where the fill value means \"missing\" (NaN, or what `_FillValue` declares) and some values that are stored are missing
+too, a slab inside is a warning; where the fill value is zero and some values are zero, a single chunk that others follow is
+a warning, and if five percent are (rain, counts, flags), whole chunks of zeros are no slab; and where none of
+the strings that are stored is empty, their absence is a warning even along dimensions without a coordinate. If fill_value is
+null, nothing says what the chunks hold. A trailing run is an error along any dimension where a file of an unfinished write
+lies beside the chunks.
 
 What to do: write the named part again. If it is meant to be absent, declare the variable in zkit.toml with
 sparse = true.",
@@ -105,26 +108,51 @@ fn judge(store: &StoreObservation<'_>, slab: &Slab<'_, '_>) -> (Severity, Confid
     let known = name.is_some() && store.coordinate_of(array, slab.dimension).is_some();
     let trailing = matches!(slab.pattern, Pattern::Trailing { .. });
     match absence(array) {
-        _ if name.is_some_and(is_spatial) => (Severity::Info, Confidence::Low),
+        _ if trailing && has_unfinished_writes(store, array) => (Severity::Error, Confidence::High),
+        _ if name.is_some_and(is_spatial) && !(known && is_taken_for_real(array)) => {
+            (Severity::Info, Confidence::Low)
+        }
         _ if holds_what_is_left_out(array) => (Severity::Info, Confidence::Low),
         Absence::Undefined if total >= CHUNKS_LEAST || known => (Severity::Error, Confidence::High),
         // writers leave out chunks of zeros: one in the middle is no writer that stopped, and rain may not fall for months
         Absence::Value
             if known
                 && leaves_out_zeros(array)
-                && (is_one(slab) && may_be_zero(array) || may_be_zero_everywhere(array)) =>
+                && (is_one(slab) && may_be_zero(array) && is_unsure(array, |stored| stored.fill > 0)
+                    || may_be_zero_everywhere(array)) =>
         {
             (Severity::Warning, Confidence::Low)
         }
         Absence::Value if known => (Severity::Error, Confidence::High),
         Absence::Missing if known && trailing => (Severity::Error, Confidence::Medium),
-        Absence::Missing if known && is_dense(array) => (Severity::Error, Confidence::Medium),
-        Absence::Missing if known => (Severity::Warning, Confidence::Medium),
+        Absence::Missing if known && is_unsure(array, |stored| stored.valid < stored.elements) => {
+            (Severity::Warning, Confidence::Medium)
+        }
+        Absence::Missing if known => (Severity::Error, Confidence::Medium),
         Absence::Value if 2 * slab.absent.len() < total && is_text_without_gaps(array) => {
             (Severity::Warning, Confidence::Medium)
         }
         _ => (Severity::Info, Confidence::Low),
     }
+}
+
+/// Returns whether what was looked at leaves room for chunks that are fill value by right: some values are, or not all
+/// were looked at. Where nothing was, nothing speaks for them.
+fn is_unsure(array: &ArrayObservation<'_>, holds_fill: impl Fn(&Statistics) -> bool) -> bool {
+    array.values.as_ref().is_some_and(|values| {
+        holds_fill(&values.stored) || !values.coverage.is_full() || values.stored.elements == 0
+    })
+}
+
+/// Returns whether absent chunks read as real values though another value stands for missing ones, as over land or sea.
+fn is_taken_for_real(array: &ArrayObservation<'_>) -> bool {
+    absence(array) == Absence::Value && !declared_missing(array).is_empty()
+}
+
+/// Returns whether a writer left files of writes that it did not finish among the chunks.
+fn has_unfinished_writes(store: &StoreObservation<'_>, array: &ArrayObservation<'_>) -> bool {
+    let listing = array.survey.as_ref().and_then(|survey| survey.listing.as_ref());
+    listing.is_some_and(|listing| listing.temporary.count > 0 && store.is_settled(listing.temporary_changed))
 }
 
 /// Returns whether stored chunks hold so many of the zeros that writers leave out where a chunk has nothing else, that
@@ -359,7 +387,17 @@ mod tests {
 
     #[test]
     fn one_chunk_of_zeros_and_a_dry_season_are_warnings() {
-        assert_eq!(severities(&store(&[("t", "0")], &[0, 1, 2, 4, 5, 6, 7])), [Severity::Warning]);
+        let one_mid = |first: f32| {
+            let dimensions = br#"{"_ARRAY_DIMENSIONS":["time"]}"#;
+            let store = TestStore::new().array("time", &v2_array(&[32], &[32])).file("time/0", &[0; 128]);
+            let store = store.file("time/.zattrs", dimensions).array("t", &v2_array(&[32], &[4]));
+            [0, 1, 2, 4, 5, 6, 7].iter().fold(store.file("t/.zattrs", dimensions), |store, chunk| {
+                let values = [if *chunk == 0 { first } else { 1.0 }, 1.0, 2.0, 3.0];
+                store.file(&format!("t/{chunk}"), &values.map(f32::to_le_bytes).concat())
+            })
+        };
+        assert_eq!(severities(&one_mid(0.0)), [Severity::Warning]);
+        assert_eq!(severities(&one_mid(1.0)), [Severity::Error], "no value is zero");
         assert_eq!(severities(&store(&[("t", "1")], &[0, 1, 2, 4, 5, 6, 7])), [Severity::Error]);
         assert_eq!(severities(&store(&[("t", "0")], &[0, 1, 2, 5, 6, 7])), [Severity::Error]);
         assert_eq!(severities(&store(&[("precipitation", "0")], &[0, 1, 2, 5, 6, 7])), [Severity::Warning]);
@@ -373,6 +411,29 @@ mod tests {
         assert_eq!((chunks[0].first[0], chunks[0].last[0], chunks.len()), (5, 7, 1));
         assert_eq!(found[0].evidence["variables_alike"], 2);
         assert!(found[0].message.contains("index 5 of time"), "{}", found[0].message);
+    }
+
+    #[test]
+    fn unfinished_writes_beside_the_chunks_tell_of_a_writer_that_died() {
+        let cut = |leftover: &str| {
+            let store = TestStore::new().array("a", &v2_array(&[16], &[2])).file("a/0", &[0; 8]);
+            severities(&store.file("a/1", &[1; 8]).file(leftover, b"x"))
+        };
+        assert_eq!(cut("a/1.__lock"), [Severity::Error]);
+        assert_eq!(cut("b.txt"), []);
+    }
+
+    #[test]
+    fn chunks_over_land_are_stored_where_missing_is_another_value_than_the_fill_value() {
+        let rows = |attributes: &str| {
+            let lat = TestStore::new().array("lat", &v2_array(&[16], &[16])).file("lat/0", &[0; 64]);
+            let store = lat.file("lat/.zattrs", br#"{"_ARRAY_DIMENSIONS":["lat"]}"#);
+            let store = store.array("a", &v2_array(&[16], &[2])).file("a/.zattrs", attributes.as_bytes());
+            let values = [1.0, 2.0].map(f32::to_le_bytes).concat();
+            severities(&(0..5).fold(store, |store, chunk| store.file(&format!("a/{chunk}"), &values)))
+        };
+        assert_eq!(rows(r#"{"_ARRAY_DIMENSIONS":["lat"],"_FillValue":-9999.0}"#), [Severity::Error]);
+        assert_eq!(rows(r#"{"_ARRAY_DIMENSIONS":["lat"]}"#), []);
     }
 
     #[test]

@@ -49,15 +49,6 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
                 .severity(Severity::Warning)
                 .remedy("write the references without `gen`");
         }
-        if let Some((count, first)) = &references.malformed {
-            finder
-                .store(format!(
-                    "{} are no references, such as {first}",
-                    format::counted(*count, "entry", "entries")
-                ))
-                .severity(Severity::Warning)
-                .remedy("write the references again");
-        }
     } else if store.hierarchy.kind == StoreKind::KerchunkParquet {
         finder.store("kerchunk references in parquet: its chunks lie in other files").remedy(remedy);
     }

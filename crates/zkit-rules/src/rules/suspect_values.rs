@@ -466,6 +466,16 @@ mod tests {
         assert!(found(r#"{"units": "degK", "scale_factor": 0.01}"#, &packed).is_empty());
         let anomaly = r#"{"units": "K", "scale_factor": 0.01, "long_name": "temperature anomaly"}"#;
         assert!(found(anomaly, &rows).is_empty());
+        let sea_level = [(0..20).map(|at| 990.5 + at as f32).collect::<Vec<f32>>()];
+        let pressure =
+            |name: &str| format!(r#"{{"units": "hPa", "scale_factor": 0.1, "standard_name": "{name}"}}"#);
+        assert_eq!(
+            found(&pressure("air_pressure_at_mean_sea_level"), &sea_level)[0].severity,
+            Severity::Warning
+        );
+        assert!(
+            found(&pressure("air_pressure"), &sea_level).iter().all(|found| found.severity == Severity::Info)
+        );
     }
 
     #[test]

@@ -214,6 +214,9 @@ fn look_at_heads(
                     take_in_index(arrays[array], &expected[array], position, &index, survey);
                 }
                 Err(error) if error.kind() == ErrorKind::Cancelled => return Err(error),
+                Err(error) if error.kind() == ErrorKind::Corrupt => {
+                    log.replace(ChunkFault::Damaged, position, error.one_line());
+                }
                 Err(error) => {
                     survey.unreadable = true;
                     log.add(ChunkFault::Unreadable, position, || error.one_line());

@@ -23,6 +23,8 @@ pub enum ChunkFault {
     Pointer,
     /// It is a shard whose index cannot be right.
     ShardIndex,
+    /// The archive that it lies in says that its bytes are not those that were put in.
+    Damaged,
     /// It is there and could not be read.
     Unreadable,
     /// Its permissions let nobody read it.

@@ -22,12 +22,16 @@ const REPO: &str = "repo";
 const HEAD_BYTES: u64 = 1 << 10;
 /// Larger objects are not looked into.
 const OBJECT_BYTES_MOST: u64 = 64 << 20;
+/// Ends the name of the object that says of a tag that it was deleted. Source: version 1.
+const DELETED: &str = ".deleted";
 /// Larger documents of branches and tags are not read.
 const REF_BYTES_MOST: u64 = 1 << 16;
 /// Larger flatbuffers are not decoded.
-const DECODED_BYTES_MOST: usize = 256 << 20;
+const DECODED_BYTES_MOST: usize = 128 << 20;
 /// Metadata objects that are looked into, at most.
 const OBJECTS_MOST: usize = 10_000;
+/// What is said of a flatbuffer that is none.
+const OUTSIDE: &str = "its flatbuffer leads outside of itself";
 /// Chunks that are named, each array.
 const NAMED_MOST: usize = 1_000;
 
@@ -44,6 +48,8 @@ pub struct Repository {
     pub faulty: BTreeMap<(String, ChunkFault), MissingChunks>,
     /// Manifests that snapshots name, or files of references, that are gone: key, and the path of an array that needs it.
     pub absent_manifests: BTreeMap<String, String>,
+    /// Keys of snapshots that branches and tags lead to, or that version 2 keeps, and that are gone.
+    pub absent_snapshots: Vec<String>,
     /// Chunks that lie in files outside of the repository.
     pub virtual_chunks: u64,
     /// Chunks that lie in the repository.
@@ -71,6 +77,13 @@ struct Snapshots {
     paths: BTreeMap<[u8; 8], String>,
     /// Ids of manifests that snapshots of branches and tags name, and the path of an array that does.
     manifests: BTreeMap<String, String>,
+}
+
+/// Why a metadata object has no flatbuffer.
+#[derive(Debug, PartialEq, Eq)]
+enum Undecoded {
+    Damaged(String),
+    TooLarge,
 }
 
 /// One chunk that a manifest names.
@@ -107,6 +120,7 @@ impl Repository {
         let (mut keys, mut chunks) = (Vec::new(), BTreeMap::new());
         let mut repository = Self::default();
         let (mut listed, mut refs, mut has_repo) = (BTreeSet::new(), Vec::new(), false);
+        let mut deleted = BTreeSet::new();
         store.list("", &mut |object| match object.key.split_once('/') {
             Some(("chunks", id)) => {
                 chunks.insert(id.to_owned(), object.size);
@@ -122,19 +136,28 @@ impl Repository {
                 }
             }
             Some(("refs", name)) if name.ends_with(".json") => refs.push(object.key.to_owned()),
+            Some(("refs", name)) if name.ends_with(DELETED) => {
+                deleted.insert(object.key.trim_end_matches(DELETED).to_owned());
+            }
             None if object.key == REPO => has_repo = true,
             _ => {}
         })?;
-        keys.sort();
+        // manifests are looked into one by one, and speak of nodes that snapshots name
+        const KINDS: [&str; 2] = ["snapshots/", "manifests/"];
+        let kind = |key: &str| KINDS.iter().position(|kind| key.starts_with(kind)).unwrap_or(KINDS.len());
+        keys.sort_by(|one, other| (kind(one), one).cmp(&(kind(other), other)));
         if keys.len() > OBJECTS_MOST {
             repository.unread =
                 Some(format!("{} metadata objects, {OBJECTS_MOST} were looked into", keys.len()));
             keys.truncate(OBJECTS_MOST);
         }
+        refs.retain(|key| !deleted.contains(key));
         let mut held = held_snapshots(store, &refs);
         if has_repo {
             held.extend(repository.snapshots_of_repo(store));
         }
+        let needed = held.iter().map(|id| format!("snapshots/{id}"));
+        repository.absent_snapshots = needed.filter(|key| !listed.contains(key)).collect();
         let snapshots = repository.look_into(store, (&keys, &held), &chunks);
         repository.absent_manifests = snapshots
             .manifests
@@ -162,11 +185,21 @@ impl Repository {
             let snapshots = Table::root(buffer)?.tables(4)?;
             snapshots.map(|snapshot| Some(base32(&snapshot.bytes::<12>(0)?))).collect()
         };
-        let outside = || "its flatbuffer leads outside of itself".to_owned();
-        decode(&text).and_then(|buffer| ids(&buffer).ok_or_else(outside)).unwrap_or_else(|why| {
-            self.damaged.push((REPO.to_owned(), why));
+        let outside = || Undecoded::Damaged(OUTSIDE.to_owned());
+        decode(&text).and_then(|buffer| ids(&buffer).ok_or_else(outside)).unwrap_or_else(|undecoded| {
+            self.add_undecoded(REPO, undecoded);
             BTreeSet::new()
         })
+    }
+
+    fn add_undecoded(&mut self, key: &str, undecoded: Undecoded) {
+        match undecoded {
+            Undecoded::Damaged(why) => self.damaged.push((key.to_owned(), why)),
+            Undecoded::TooLarge => {
+                let most = DECODED_BYTES_MOST >> 20;
+                self.unread.get_or_insert_with(|| format!("`{key}` decodes to more than {most} MiB"));
+            }
+        }
     }
 
     fn look_into(
@@ -176,7 +209,6 @@ impl Repository {
         chunks: &BTreeMap<String, u64>,
     ) -> Snapshots {
         let mut snapshots = Snapshots::default();
-        let mut manifests = Vec::new();
         let mut text = Vec::new();
         for key in keys {
             match store.get(key, OBJECT_BYTES_MOST, &mut text) {
@@ -192,18 +224,21 @@ impl Repository {
             self.objects += 1;
             match decode(&text) {
                 Ok(buffer) if key.starts_with("snapshots/") => {
-                    if read_snapshot(&buffer, held, &mut snapshots).is_none() {
-                        self.damaged.push((key.clone(), "its flatbuffer leads outside of itself".to_owned()));
+                    match read_snapshot(&buffer, held, &mut snapshots) {
+                        None => self.damaged.push((key.clone(), OUTSIDE.to_owned())),
+                        Some(id) if *key != format!("snapshots/{id}") => {
+                            self.damaged.push((key.clone(), format!("it says that it is snapshot {id}")));
+                        }
+                        Some(_) => {}
                     }
                 }
-                Ok(buffer) if key.starts_with("manifests/") => manifests.push((key, buffer)),
+                Ok(buffer) if key.starts_with("manifests/") => {
+                    if self.read_manifest(&buffer, &snapshots.paths, (store, chunks)).is_none() {
+                        self.damaged.push((key.clone(), OUTSIDE.to_owned()));
+                    }
+                }
                 Ok(_) => {}
-                Err(why) => self.damaged.push((key.clone(), why)),
-            }
-        }
-        for (key, buffer) in manifests {
-            if self.read_manifest(&buffer, &snapshots.paths, (store, chunks)).is_none() {
-                self.damaged.push((key.clone(), "its flatbuffer leads outside of itself".to_owned()));
+                Err(undecoded) => self.add_undecoded(key, undecoded),
             }
         }
         self.damaged.sort();
@@ -280,12 +315,13 @@ fn held_snapshots(store: &Store, refs: &[String]) -> BTreeSet<String> {
     documents.filter_map(|document| Some(document.get("snapshot")?.as_str()?.to_owned())).collect()
 }
 
-/// Takes in the nodes of a snapshot. Source: `snapshot.fbs`: nodes are the third field, with id, path, user data, and a
+/// Takes in the nodes of a snapshot, and returns its id. Source: `snapshot.fbs`: nodes are the third field, with id, path, user data, and a
 /// union; that of arrays (its first kind) has manifests as its third field, each with an id.
-fn read_snapshot(buffer: &[u8], held: &BTreeSet<String>, snapshots: &mut Snapshots) -> Option<()> {
+fn read_snapshot(buffer: &[u8], held: &BTreeSet<String>, snapshots: &mut Snapshots) -> Option<String> {
     let root = Table::root(buffer)?;
+    let id = base32(&root.bytes::<12>(0)?);
     // of a snapshot that nothing leads to any more, manifests may be collected before it
-    let is_held = held.contains(&base32(&root.bytes::<12>(0)?));
+    let is_held = held.contains(&id);
     for node in root.tables(2)? {
         let path = node.text(1)?;
         if is_held && node.field(3).and_then(|at| buffer.get(at)) == Some(&1) {
@@ -297,48 +333,53 @@ fn read_snapshot(buffer: &[u8], held: &BTreeSet<String>, snapshots: &mut Snapsho
         }
         snapshots.paths.insert(node.bytes::<8>(0)?, path);
     }
-    Some(())
+    Some(id)
 }
 
 /// Returns the flatbuffer of a metadata object, or why there is none.
-fn decode(object: &[u8]) -> Result<Vec<u8>, String> {
+fn decode(object: &[u8]) -> Result<Vec<u8>, Undecoded> {
+    let damaged = |why: &str| Err(Undecoded::Damaged(why.to_owned()));
     if !object.starts_with(&MAGIC) {
-        return Err("it does not begin like an Icechunk object".to_owned());
+        return damaged("it does not begin like an Icechunk object");
     }
     let Some((header, body)) = object.split_at_checked(HEADER_BYTES) else {
-        return Err(format!("{} bytes, the header alone has {HEADER_BYTES}", object.len()));
+        return damaged(&format!("{} bytes, the header alone has {HEADER_BYTES}", object.len()));
     };
     match header[HEADER_BYTES - 1] {
         0 => Ok(body.to_vec()),
         1 => {
             match walk_zstd(body, body.len() as u64) {
                 ZstdWalk::Whole | ZstdWalk::Trailing { .. } => {}
-                ZstdWalk::Broken(why) => return Err(why.to_owned()),
+                ZstdWalk::Broken(why) => return damaged(why),
                 ZstdWalk::Cut | ZstdWalk::OutOfSight => {
-                    return Err(format!(
+                    return damaged(&format!(
                         "it is cut off after {} bytes: its zstd frame goes on",
                         object.len()
                     ));
                 }
             }
-            decompress(body).ok_or_else(|| "its zstd frame does not decode".to_owned())
+            decompress(body)
         }
-        other => Err(format!("compression {other} is none that the specification knows")),
+        other => damaged(&format!("compression {other} is none that the specification knows")),
     }
 }
 
-fn decompress(body: &[u8]) -> Option<Vec<u8>> {
+/// Returns what a zstd frame decodes to, which it need not say itself.
+fn decompress(body: &[u8]) -> Result<Vec<u8>, Undecoded> {
     let mut capacity = body.len().saturating_mul(8).max(1 << 16);
     loop {
         let mut decoded = vec![0; capacity.min(DECODED_BYTES_MOST)];
-        if let Ok(bytes) = zstd_safe::decompress(decoded.as_mut_slice(), body) {
-            decoded.truncate(bytes);
-            return Some(decoded);
+        match zstd_safe::decompress(decoded.as_mut_slice(), body) {
+            Ok(bytes) => {
+                decoded.truncate(bytes);
+                return Ok(decoded);
+            }
+            Err(code) if zstd_safe::get_error_name(code) != "Destination buffer is too small" => {
+                return Err(Undecoded::Damaged("its zstd frame does not decode".to_owned()));
+            }
+            Err(_) if capacity >= DECODED_BYTES_MOST => return Err(Undecoded::TooLarge),
+            Err(_) => capacity = capacity.saturating_mul(8),
         }
-        if capacity >= DECODED_BYTES_MOST {
-            return None;
-        }
-        capacity = capacity.saturating_mul(8);
     }
 }
 
@@ -542,6 +583,52 @@ mod tests {
         let found = read(folder.path());
         assert!(found.damaged.is_empty() && !found.absent_manifests.is_empty(), "{found:?}");
         assert!(found.absent_manifests.values().all(|path| path.starts_with('/')), "{found:?}");
+    }
+
+    #[test]
+    fn snapshots_that_branches_need_are_missed_and_known_by_their_ids() {
+        for folder in [copy_of_fixture(), copy_of("gauges_v2.icechunk")] {
+            let snapshots = folder.path().join("snapshots");
+            assert_eq!(read(folder.path()).absent_snapshots, [""; 0]);
+            let other = std::fs::read_dir(&snapshots).unwrap().next().unwrap().unwrap().path();
+            let renamed = snapshots.join("0".repeat(20));
+            std::fs::copy(&other, &renamed).unwrap();
+            let found = read(folder.path());
+            assert_eq!(found.damaged[0].0, format!("snapshots/{}", "0".repeat(20)), "{found:?}");
+            std::fs::remove_dir_all(&snapshots).unwrap();
+            assert!(!read(folder.path()).absent_snapshots.is_empty());
+        }
+    }
+
+    #[test]
+    fn what_decodes_to_very_much_is_not_decoded() {
+        let object = |decoded_bytes: usize| {
+            let mut object = MAGIC.to_vec();
+            object.resize(HEADER_BYTES - 1, 1);
+            object.push(1);
+            let zeros = vec![0; decoded_bytes];
+            let mut frame = Vec::with_capacity(1 << 16);
+            zstd_safe::compress(&mut frame, &zeros, 1).unwrap();
+            [object, frame].concat()
+        };
+        assert_eq!(decode(&object(1000)), Ok(vec![0; 1000]));
+        assert_eq!(decode(&object(DECODED_BYTES_MOST + 1)), Err(Undecoded::TooLarge));
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("manifests")).unwrap();
+        std::fs::write(folder.path().join("manifests/0"), object(DECODED_BYTES_MOST + 1)).unwrap();
+        let found = read(folder.path());
+        assert_eq!((found.damaged.len(), found.unread.is_some()), (0, true), "{found:?}");
+    }
+
+    #[test]
+    fn a_tag_that_was_deleted_needs_no_snapshot() {
+        let folder = copy_of_fixture();
+        let tag = folder.path().join("refs/tag.old");
+        std::fs::create_dir(&tag).unwrap();
+        std::fs::write(tag.join("ref.json"), format!(r#"{{"snapshot":"{}"}}"#, "0".repeat(20))).unwrap();
+        assert_eq!(read(folder.path()).absent_snapshots, [format!("snapshots/{}", "0".repeat(20))]);
+        std::fs::write(tag.join("ref.json.deleted"), b"").unwrap();
+        assert_eq!(read(folder.path()).absent_snapshots, [""; 0]);
     }
 
     #[test]

@@ -313,10 +313,12 @@ fn verdict(head: &[u8], tail: &[u8], size: u64, attributes: &Attributes) -> Opti
                 format!("its gzip stream does not end in its length of {decoded} bytes: the end is missing")
             })
         }
-        "bzip2" => (!body.starts_with(b"BZh")).then(|| "no bzip2 stream begins behind its header".to_owned()),
-        "xz" => {
-            (!body.starts_with(b"\xfd7zXZ\0")).then(|| "no xz stream begins behind its header".to_owned())
-        }
+        "bzip2" if !body.starts_with(b"BZh") => Some("no bzip2 stream begins behind its header".to_owned()),
+        "bzip2" => (!ends_bzip2(tail))
+            .then(|| "its bzip2 stream does not end in its mark: the end is missing".to_owned()),
+        "xz" if !body.starts_with(b"\xfd7zXZ\0") => Some("no xz stream begins behind its header".to_owned()),
+        "xz" => (!tail.ends_with(b"YZ"))
+            .then(|| "its xz stream does not end in its footer: the end is missing".to_owned()),
         "blosc" => match blosc::Header::parse(body) {
             Ok(header) if header.cbytes > size - start as u64 => Some(format!(
                 "its blosc header says {} bytes, {} are there",
@@ -331,6 +333,13 @@ fn verdict(head: &[u8], tail: &[u8], size: u64, attributes: &Attributes) -> Opti
         },
         _ => None,
     }
+}
+
+/// Returns whether bytes end as a bzip2 stream does: in a mark of 48 bits and a checksum of 32, filled up to whole bytes.
+fn ends_bzip2(tail: &[u8]) -> bool {
+    const MARK: u128 = 0x1772_4538_5090;
+    let last = tail.iter().rev().take(11).rev().fold(0u128, |bits, &byte| bits << 8 | u128::from(byte));
+    (0..8).any(|spare| last >> (spare + 32) & 0xffff_ffff_ffff == MARK)
 }
 
 #[cfg(test)]
@@ -413,6 +422,23 @@ mod tests {
         let whole = [&b"\x1f\x8b\x08\0\0\0\0\0\0\x03"[..], &[1; 20], &4u32.to_le_bytes()].concat();
         let found = datasets(gzip, &[("0", block(&[4], &whole)), ("1", block(&[4], &whole[..30]))]);
         assert_eq!(found[0].faulty.iter().map(|fault| fault.index[0]).collect::<Vec<_>>(), [1]);
+    }
+
+    #[test]
+    fn bzip2_and_xz_streams_must_end_in_their_marks() {
+        // four bytes 1, 2, 3, 4, as python's bz2 and lzma write them
+        let streams: [(&str, &[u8]); 2] = [
+            ("bzip2", b"\x42\x5a\x68\x39\x31\x41\x59\x26\x53\x59\x86\xc8\xc8\x32\x00\x00\x00\x40\x00\x3c\x00\x20\x00\x21\x9a\x68\x33\x4d\x13\x3c\x5d\xc9\x14\xe1\x42\x42\x1b\x23\x20\xc8"),
+            ("xz", b"\xfd\x37\x7a\x58\x5a\x00\x00\x01\x69\x22\xde\x36\x02\x00\x21\x01\x16\x00\x00\x00\x74\x2f\xe5\xa3\x01\x00\x03\x01\x02\x03\x04\x00\xcd\xfb\x3c\xb6\x00\x01\x18\x04\x6b\xe9\xf0\xa5\x90\x42\x99\x0d\x01\x00\x00\x00\x00\x01\x59\x5a"),
+        ];
+        for (kind, whole) in streams {
+            let attributes = format!(
+                r#"{{"dimensions":[8],"blockSize":[4],"dataType":"uint8","compression":{{"type":"{kind}"}}}}"#
+            );
+            let cut = &whole[..whole.len() - 3];
+            let found = datasets(&attributes, &[("0", block(&[4], whole)), ("1", block(&[4], cut))]);
+            assert_eq!(found[0].faulty.iter().map(|fault| fault.index[0]).collect::<Vec<_>>(), [1], "{kind}");
+        }
     }
 
     #[test]

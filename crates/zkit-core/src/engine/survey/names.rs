@@ -45,11 +45,15 @@ pub(super) fn named(key: &str) -> Named {
 ///
 /// Sources: zarr-python (`NAME.UUID.partial`), tensorstore (`NAME.__lock`), object_store (`NAME#1`), gcsfuse
 /// (`.gcsfuse_tmp`), gsutil (`NAME_.gstmp`), rclone (`NAME.partial`), rsync (`.NAME.a1B2c3`), the AWS command line
-/// (`NAME.a1B2C3d4`), NFS (`.nfs0000`), FUSE (`.fuse_hidden0000`).
+/// (`NAME.a1B2C3d4`), NFS (`.nfs0000`), FUSE (`.fuse_hidden0000`), scripts that rename (`NAME.tmp.1234`, `NAME.tmp-a1b2`).
 fn is_temporary(name: &str) -> bool {
     const ENDS: [&str; 7] = [".partial", ".__lock", "_.gstmp", ".tmp", ".temp", ".crdownload", ".part"];
     const STARTS: [&str; 4] = [".gcsfuse_tmp", ".nfs0", ".fuse_hidden", ".tmp"];
-    if ENDS.iter().any(|end| name.ends_with(end)) || STARTS.iter().any(|start| name.starts_with(start)) {
+    const INSIDE: [&str; 2] = [".tmp.", ".tmp-"];
+    if ENDS.iter().any(|end| name.ends_with(end))
+        || STARTS.iter().any(|start| name.starts_with(start))
+        || INSIDE.iter().any(|part| name.contains(part))
+    {
         return true;
     }
     if let Some((stem, number)) = name.rsplit_once('#') {
@@ -92,6 +96,7 @@ mod tests {
             "..zarray.Ab3dEf",
             ".nfs00000001",
             "t2m.zarr.tmp/0",
+            "zarr.json.tmp.4711",
         ];
         for key in temporary {
             assert_eq!(named(key), Named::Temporary, "{key}");
