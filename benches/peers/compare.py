@@ -137,7 +137,12 @@ def table(options, results, sources):
         "",
     ]
     for task in options.tasks:
-        lines += [f"{task}: {TASKS[task][0]}", "", "| tool | s | CPU s | peak MB | stored MB |", "|---|--:|--:|--:|--:|"]
+        lines += [
+            f"{task}: {TASKS[task][0]}",
+            "",
+            "| tool | s | CPU s | peak MB | stored MB |",
+            "|---|--:|--:|--:|--:|",
+        ]
         rows = [
             (label, *map(statistics.median, zip(*runs, strict=True)))
             for (of, label), runs in results.items()

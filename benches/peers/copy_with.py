@@ -107,7 +107,9 @@ def in_slabs_with_tensorstore(source, destination, codec, chunks):
         axis = 0 if new[0] < shape[0] or len(shape) == 1 else 1
         step = max(new[axis], old[axis] if axis == 0 else -(-shape[axis] // 4 // new[axis]) * new[axis])
         for start in range(0, shape[axis], step):
-            slab = tuple(slice(start, min(start + step, shape[axis])) if d == axis else slice(None) for d in range(len(shape)))
+            slab = tuple(
+                slice(start, min(start + step, shape[axis])) if d == axis else slice(None) for d in range(len(shape))
+            )
             copy[slab].write(array[slab].read().result()).result()
 
 

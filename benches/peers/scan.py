@@ -1,7 +1,7 @@
 """Looks at every value of a store with zkit and with tensorstore and numpy, in turn, and prints the medians.
 
-    python scan.py --zkit ZKIT [--rounds 3] [--steps 160]      one table: seconds, CPU seconds, peak MB
-    python scan.py --peer STORE                                what the peer does, once
+python scan.py --zkit ZKIT [--rounds 3] [--steps 160]      one table: seconds, CPU seconds, peak MB
+python scan.py --peer STORE                                what the peer does, once
 """
 
 import argparse

@@ -8,9 +8,9 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 
-import bucket
 import pytest
 
+import bucket
 import canaries
 import measure
 import servers
@@ -148,7 +148,7 @@ TOLD = pytest.StashKey[list]()
 
 
 def pytest_sessionfinish(session):
-    """Looks for secrets in all that zkit wrote: journals, manifests, caches, reports, stores, and what else was found to hold one."""
+    """Looks for secrets in all that zkit wrote: journals, manifests, caches, reports, stores; tells what else held one."""
     factory = getattr(session.config, "_tmp_path_factory", None)
     if factory is None or factory._basetemp is None:
         return

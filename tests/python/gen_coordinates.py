@@ -54,7 +54,9 @@ MICROSECONDS |= {"minutes": 60_000_000, "seconds": 1_000_000, "milliseconds": 10
 
 def near_tie(value: float, unit: str) -> bool:
     """Whether rounding to microseconds hangs on digits that cftime's long doubles do not hold."""
-    return abs(fractions.Fraction(value) * MICROSECONDS[unit] % 1 - fractions.Fraction(1, 2)) < fractions.Fraction(1, 100)
+    return abs(fractions.Fraction(value) * MICROSECONDS[unit] % 1 - fractions.Fraction(1, 2)) < fractions.Fraction(
+        1, 100
+    )
 
 
 def calendar_cases(rng: random.Random) -> list[dict]:
@@ -181,7 +183,15 @@ def number_asks(rng: random.Random, values: np.ndarray, falling: bool) -> list:
         other = round(rng.uniform(low - 5, high + 5), 2)
         first, last = sorted([ask, other], reverse=falling)
         asks.append((f"{first!r}..{last!r}", slice(first, last), None, None, None))
-        asks.append((f"..{ask!r}" if not falling else f"{ask!r}..", slice(None, ask) if not falling else slice(ask, None), None, None, None))
+        asks.append(
+            (
+                f"..{ask!r}" if not falling else f"{ask!r}..",
+                slice(None, ask) if not falling else slice(ask, None),
+                None,
+                None,
+                None,
+            )
+        )
     picks = [float(v) if not whole else int(v) for v in rng.sample(values.tolist(), 3)]
     asks.append((",".join(map(repr, picks)), picks, None, None, None))
     return asks

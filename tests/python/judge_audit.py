@@ -108,7 +108,17 @@ def judge(options, root, case):
     for depth in depths:
         # what references point to is looked at only where somebody asks
         follow = ["--follow-references"] if any(f["kind"].startswith("reference_target") for f in faults) else []
-        arguments = [options.zkit, "audit", root / case["path"], "--format", "json", "--depth", depth, *follow, *options.pass_on]
+        arguments = [
+            options.zkit,
+            "audit",
+            root / case["path"],
+            "--format",
+            "json",
+            "--depth",
+            depth,
+            *follow,
+            *options.pass_on,
+        ]
         outcome = measure.run(arguments, timeout=KILL_AFTER_SECONDS)
         if outcome.code is None:
             broken.append(f"{depth}: hung")
@@ -149,7 +159,9 @@ def main():
     options = parser.parse_args()
     root = options.corpus.resolve()
     cases = json.loads((root / "manifest.json").read_text())["cases"]
-    cases = [case for case in cases if not options.only or any(fnmatch.fnmatch(case["id"], glob) for glob in options.only)]
+    cases = [
+        case for case in cases if not options.only or any(fnmatch.fnmatch(case["id"], glob) for glob in options.only)
+    ]
     if options.kind:
         for case in cases:
             case["expected"]["faults"] = [f for f in case["expected"]["faults"] if f["detectable"] == options.kind]
@@ -168,7 +180,9 @@ def report(options, cases, results):
         for fault, verdict in verdicts:
             kinds[fault["kind"]]["found" if verdict == "found" else "not"] += 1
             if verdict != "found":
-                lines.append(f"{verdict}: {fault['kind']} ({fault['severity']}, {fault['detectable']}) at {fault['array']}")
+                lines.append(
+                    f"{verdict}: {fault['kind']} ({fault['severity']}, {fault['detectable']}) at {fault['array']}"
+                )
         for rule, count in collections.Counter((f["rule"], f["severity"]) for f in wrong).items():
             example = next(f for f in wrong if (f["rule"], f["severity"]) == rule)
             lines.append(f"wrong {rule[1]}: {rule[0]} x{count}: {example['array']}: {example['message'][:150]}")
@@ -185,7 +199,12 @@ def report(options, cases, results):
     print(f"panics, hangs, broken limits: {broken_cases} cases")
     if options.json:
         whole = [
-            {"id": case["id"], "faults": [[fault, verdict] for fault, verdict in verdicts], "wrong": wrong, "broken": broken}
+            {
+                "id": case["id"],
+                "faults": [[fault, verdict] for fault, verdict in verdicts],
+                "wrong": wrong,
+                "broken": broken,
+            }
             for case, (verdicts, wrong, broken) in zip(cases, results, strict=True)
         ]
         options.json.write_text(json.dumps(whole, indent=1))

@@ -18,11 +18,12 @@ import tempfile
 from concurrent.futures import ProcessPoolExecutor
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+import tensorstore
+import zarr
+
 import copies
 import measure
 import oracle
-import tensorstore
-import zarr
 from judge_corpus import expected_digests, reads_arrays
 
 FORMATS = ("keep", "2", "3")
@@ -186,7 +187,9 @@ def main():
     parser.add_argument("--zkit", default=os.environ.get("ZKIT", "target/debug/zkit"))
     parser.add_argument("--corpus", type=pathlib.Path, required=True, help="folder with manifest.json")
     parser.add_argument("--only", action="append", metavar="GLOB", help="case ids to judge (repeatable)")
-    parser.add_argument("--option", action="append", default=[], help="further option of recompress, such as --codec=zstd:3")
+    parser.add_argument(
+        "--option", action="append", default=[], help="further option of recompress, such as --codec=zstd:3"
+    )
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
     root = options.corpus.resolve()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 
 import numcodecs
 import numpy
@@ -86,13 +87,22 @@ def test_the_cache_that_lied_is_found_out_in_one_run(zkit, cache):
     text = json.dumps(repeated)
     assert "95" in text and "69" in text and "26" in text, text
     # and nothing else is called an error
-    expected = {"metadata-only-array", "undersized-store", "all-nan", "truncated-chunk", "pointer-file", "duplicate-ids"}
+    expected = {
+        "metadata-only-array",
+        "undersized-store",
+        "all-nan",
+        "truncated-chunk",
+        "pointer-file",
+        "duplicate-ids",
+    }
     errors = {rule for rule, places in by_rule.items() if any(severity == "error" for _, _, severity in places)}
     assert errors - {"corrupt-chunk"} <= expected, errors
 
 
 def test_the_sound_part_of_the_cache_has_no_findings(zkit, cache):
-    outcome = zkit("audit", *(cache / f"batch_{batch:02}.zarr" for batch in (0, 1, 2)), "--depth", "full", "--format", "json")
+    outcome = zkit(
+        "audit", *(cache / f"batch_{batch:02}.zarr" for batch in (0, 1, 2)), "--depth", "full", "--format", "json"
+    )
     bad = [finding for finding in outcome.json()["findings"] if finding["severity"] != "info"]
     assert outcome.code == 0 and not bad, bad
 
@@ -165,13 +175,17 @@ def test_faulty_fixtures_fail_within_bounds(zkit, name):
 
 
 def test_references_never_make_this_machine_read_its_own_files(zkit, tmp_path):
-    refs = {".zgroup": '{"zarr_format":2}', "a/.zarray": json.dumps(gen_v2_array()), "a/0": ["file:///etc/hostname", 0, 5]}
+    refs = {
+        ".zgroup": '{"zarr_format":2}',
+        "a/.zarray": json.dumps(gen_v2_array()),
+        "a/0": ["file:///etc/hostname", 0, 5],
+    }
     path = tmp_path / "refs.json"
     path.write_text(json.dumps({"version": 1, "refs": refs}))
     outcome = within_bounds(zkit("audit", path, "--follow-references", "--format", "json"))
     assert outcome.code == 1
     assert {finding["rule"] for finding in outcome.json()["findings"]} >= {"reference-outside", "reference-store"}
-    hostname = open("/etc/hostname").read().strip()
+    hostname = pathlib.Path("/etc/hostname").read_text().strip()
     assert not hostname or hostname not in outcome.stdout.decode()
 
 

@@ -22,7 +22,9 @@ def arrays(store):
     node = zarr.open(store, mode="r")
     if isinstance(node, zarr.Array):
         return {"/": node}
-    return {f"/{path.strip('/')}": array for path, array in node.members(max_depth=None) if isinstance(array, zarr.Array)}
+    return {
+        f"/{path.strip('/')}": array for path, array in node.members(max_depth=None) if isinstance(array, zarr.Array)
+    }
 
 
 def missing_of(array):
@@ -33,9 +35,9 @@ def missing_of(array):
         for value in given if isinstance(given, list) else [given]:
             if isinstance(value, (int, float)) and not math.isnan(value):
                 values.append(np.asarray(value).astype(array.dtype))
-    if array.metadata.zarr_format == 2 and array.fill_value is not None and array.fill_value == array.fill_value:
-        if array.fill_value != 0:
-            values.append(np.asarray(array.fill_value).astype(array.dtype))
+    fill = array.fill_value
+    if array.metadata.zarr_format == 2 and fill is not None and fill == fill and fill != 0:
+        values.append(np.asarray(fill).astype(array.dtype))
     return values
 
 

@@ -6,12 +6,13 @@ import signal
 import subprocess
 import time
 
+import numpy as np
+import pytest
+
 import bucket
 import copies
 import layouts
-import numpy as np
 import oracle
-import pytest
 from conftest import FIXTURES
 
 SLOW = ("--codec", "zstd:1", "--chunks", "time=2,lat=32,lon=32", "--jobs", "1")
@@ -182,7 +183,9 @@ def test_large_objects_are_sent_in_parts(s3, proxy, objects, place, tmp_path, la
 
 @pytest.mark.parametrize("part", ["partNumber=1", "partNumber=4", r"uploadId=[^&]*$"])
 @pytest.mark.parametrize("option", ["--resume", "--restart"])
-def test_what_a_killed_run_had_sent_in_parts_is_given_up(s3, zkit, proxy, objects, place, tmp_path, large, option, part):
+def test_what_a_killed_run_had_sent_in_parts_is_given_up(
+    s3, zkit, proxy, objects, place, tmp_path, large, option, part
+):
     method = "PUT" if "part" in part else "POST"
     killed_at(zkit, proxy, part, "recompress", large.path, bucket.url(place), *LARGE, method=method)
     if method == "PUT":
@@ -241,9 +244,7 @@ def seconds(zkit, proxy, objects, cube):
 
 
 @pytest.mark.parametrize("moment", range(30))
-def test_a_kill_at_any_moment_leaves_it_absent_or_complete(
-    s3, zkit, proxy, objects, place, cube, seconds, moment
-):
+def test_a_kill_at_any_moment_leaves_it_absent_or_complete(s3, zkit, proxy, objects, place, cube, seconds, moment):
     seconds, wanted = seconds
     proxy.reset()
     process = started(zkit, proxy, "recompress", cube.path, bucket.url(place), *SOME)
@@ -359,7 +360,9 @@ def test_a_run_that_lost_its_lock_stops(zkit, proxy, objects, place, cube):
     assert json.loads(objects.read(place + ".partial.journal/lock")) == thief, "the lock is the other's now"
 
 
-def test_the_lock_of_another_machine_is_watched_before_it_is_taken_over(s3, zkit, proxy, objects, place, cube, undisturbed):
+def test_the_lock_of_another_machine_is_watched_before_it_is_taken_over(
+    s3, zkit, proxy, objects, place, cube, undisturbed
+):
     killed_with_records(zkit, proxy, "recompress", cube.path, bucket.url(place), *SLOW)
     lock = json.loads(objects.read(place + ".partial.journal/lock"))
     objects.write(place + ".partial.journal/lock", json.dumps({**lock, "machine": "another"}))
@@ -393,7 +396,9 @@ def test_passing_faults_are_tried_again(s3, proxy, objects, place, cube, few, fa
 
 @pytest.mark.parametrize("fault", [{"status": 403}, {"status": 404}])
 def test_a_bucket_that_refuses_is_an_error_and_the_work_is_kept(s3, proxy, objects, place, cube, few, fault):
-    proxy.reset({"method": "PUT", "path": "copy.zarr/t2m/3.3.0", **fault}, {"method": "PUT", "path": "t2m", "delay": 0.02})
+    proxy.reset(
+        {"method": "PUT", "path": "copy.zarr/t2m/3.3.0", **fault}, {"method": "PUT", "path": "t2m", "delay": 0.02}
+    )
     outcome = s3_few(s3, cube, place)
     assert outcome.code == 3 and "3.3.0" in outcome.err, outcome.err
     assert not looks_complete(objects, place)

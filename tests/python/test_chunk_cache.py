@@ -176,8 +176,9 @@ def test_a_slice_of_what_is_kept_fetches_no_body(s3, proxy, tmp_path):
     expected = xarray.open_zarr(FIXTURES / OSTIA).isel(time=[0]).sel(lat=slice(10, 20))
     got = xarray.open_zarr(tmp_path / "slice_1.zarr")
     for name in expected.data_vars:
-        xarray.testing.assert_equal(got[name].drop_vars(got[name].coords).squeeze(),
-                                    expected[name].drop_vars(expected[name].coords).squeeze())
+        xarray.testing.assert_equal(
+            got[name].drop_vars(got[name].coords).squeeze(), expected[name].drop_vars(expected[name].coords).squeeze()
+        )
 
 
 def test_the_environment_names_a_cache_too(zkit, proxy, cache):

@@ -10,19 +10,19 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import threading
 import time
 import urllib.parse
 
-import copies
-import layouts
 import numpy as np
-import oracle
 import pytest
-import servers
 import xarray
 import zarr
+
+import copies
+import layouts
+import oracle
+import servers
 from conftest import FIXTURES, MANIFEST, SOUND
 from faultproxy import FaultProxy
 from fields import assert_same, grid, opened, write
@@ -213,7 +213,9 @@ def sparse(places, request):
     values = np.arange(12 * 6 * 4, dtype="<f4").reshape(12, 6, 4)
     values[::2] = -1
     group = zarr.create_group(folder, zarr_format=3)
-    array = group.create_array("a", shape=values.shape, chunks=(1, 3, 4), dtype="<f4", fill_value=-1, dimension_names=["t", "y", "x"])
+    array = group.create_array(
+        "a", shape=values.shape, chunks=(1, 3, 4), dtype="<f4", fill_value=-1, dimension_names=["t", "y", "x"]
+    )
     array[...] = values
     group.create_array("empty", shape=(5,), chunks=(1,), dtype="<i4", fill_value=7, dimension_names=["n"])
     zarr.consolidate_metadata(folder)
@@ -284,7 +286,7 @@ def test_an_array_of_more_chunks_than_can_be_asked_for_is_refused_at_once(zkit, 
 
 
 def test_a_slice_of_a_web_server_is_cached_until_a_chunk_changes(zkit, sparse, tmp_path):
-    web, key, values = sparse
+    web, key, _ = sparse
     job = ("slice", web.url(key), "--isel", "t=1..3", "--include", "a", "--cache", tmp_path / "cache")
     first, again = ran(zkit, web, *job, "--format", "json").json(), ran(zkit, web, *job, "--format", "json").json()
     assert (first["cache"], again["cache"]) == ("built", "hit")
@@ -293,7 +295,7 @@ def test_a_slice_of_a_web_server_is_cached_until_a_chunk_changes(zkit, sparse, t
 @pytest.fixture
 def plain_server(sparse):
     """Python's own server of the same files, which ignores ranges: what it sent is counted in bytes."""
-    web, key, _ = sparse
+    web, _, _ = sparse
     handler = functools.partial(QuietHandler, directory=str(web.root))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
         threading.Thread(target=running.serve_forever, daemon=True).start()
@@ -439,7 +441,9 @@ def test_a_killed_copy_is_absent_until_another_run_finishes_it(zkit, proxied, ke
     assert beside(bucket, key) == []
 
 
-def test_one_listing_tells_which_objects_of_a_killed_copy_are_not_those_that_it_wrote(zkit, proxied, key, cube, tmp_path):
+def test_one_listing_tells_which_objects_of_a_killed_copy_are_not_those_that_it_wrote(
+    zkit, proxied, key, cube, tmp_path
+):
     bucket, proxy = proxied
     proxy.reset({"method": "PUT", "path": "copy.zarr/t2m", "delay": 1})
     job = ("recompress", cube.path, bucket.url(key), *SMALL, "--verify", "none")

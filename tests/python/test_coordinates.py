@@ -92,7 +92,11 @@ def test_encodings_of_times_make_no_difference(audit, units, dtype):
         {"band": [4, 3, 2, 8], "time": pd.bdate_range("2020-01-01", periods=90)},
         {"time": [t for t in pd.date_range("2000-01-01", "2009-12-31") if t.month in (6, 7, 8)]},
         {"time": pd.to_datetime(sorted(np.random.default_rng(0).integers(0, 10**9, 50)), unit="s")},
-        {"time": pd.to_datetime([f"{y}-{m:02}-{d:02}" for y in (2001, 2002) for m in range(1, 13) for d in (1, 11, 21)])},
+        {
+            "time": pd.to_datetime(
+                [f"{y}-{m:02}-{d:02}" for y in (2001, 2002) for m in range(1, 13) for d in (1, 11, 21)]
+            )
+        },
         {"gaussian": np.degrees(np.arcsin(np.polynomial.legendre.leggauss(96)[0]))},
         {"member": np.arange(50), "quantile": [0.1, 0.5, 0.9]},
     ],

@@ -1,8 +1,9 @@
 """Credentials that are missing, wrong, late or not asked for: what is said, how soon, and that no secret is in it."""
 
+import pytest
+
 import bucket
 import canaries
-import pytest
 from conftest import FIXTURES, MANIFEST
 from faultproxy import FaultProxy
 
@@ -65,9 +66,7 @@ def test_a_bucket_that_does_not_exist_is_not_an_absent_store(s3, command):
 
 
 def test_a_bucket_that_vanishes_makes_no_fill_values(s3, proxy):
-    proxy.reset(
-        {"path": "analysed_sst/0", "status": 404, "body": b"<Error><Code>NoSuchBucket</Code></Error>"}
-    )
+    proxy.reset({"path": "analysed_sst/0", "status": 404, "body": b"<Error><Code>NoSuchBucket</Code></Error>"})
     outcome = s3("digest", bucket.url(f"a/{STORE}"), "--format", "json")
     assert outcome.code == 3, outcome.err
     arrays = {array["path"]: array for array in outcome.json()["arrays"]}

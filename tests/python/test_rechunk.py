@@ -3,19 +3,20 @@
 import json
 import shutil
 
+import numcodecs
+import numpy as np
+import pytest
+import tensorstore
+import zarr
+from zarr.codecs import ZstdCodec
+
 import copies
 import gen_v2
 import gen_v3
 import layouts
-import numcodecs
-import numpy as np
 import oracle
-import pytest
-import tensorstore
-import zarr
 from conftest import listing
 from gen_values import typed, weather
-from zarr.codecs import ZstdCodec
 
 CODEC = "zstd:1"
 SHAPE, CHUNKS = (23, 17, 19), (4, 17, 10)

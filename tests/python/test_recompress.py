@@ -60,7 +60,9 @@ def test_there_and_back_again_changes_nothing(zkit, tmp_path, name):
 
 def test_a_second_run_gives_the_same_bytes(zkit, tmp_path):
     for folder in ("one", "two"):
-        assert zkit("recompress", FIXTURES / "ostia_sst.zarr", tmp_path / folder, "--zarr-format", "3", *CODEC).code == 0
+        assert (
+            zkit("recompress", FIXTURES / "ostia_sst.zarr", tmp_path / folder, "--zarr-format", "3", *CODEC).code == 0
+        )
     one, two = ({p.relative_to(tmp_path / f): p.read_bytes() for p in files_in(tmp_path / f)} for f in ("one", "two"))
     assert one == two
 

@@ -12,13 +12,14 @@ import subprocess
 import tempfile
 import time
 
+import numcodecs
+import numpy as np
+import pytest
+
 import copies
 import gen_v2
 import layouts
-import numcodecs
-import numpy as np
 import oracle
-import pytest
 from conftest import listing
 from runs import (
     DAMAGE,

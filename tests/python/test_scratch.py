@@ -4,11 +4,12 @@ import pathlib
 import shutil
 import signal
 
+import numpy as np
+import pytest
+
 import copies
 import layouts
-import numpy as np
 import oracle
-import pytest
 from runs import DAMAGE, kill, names, partial_of, resume, started, wait_for_objects
 
 SPILL = ("--codec", "zstd:19", "--chunks", "time=-1,lat=8,lon=8", "--memory", "1MiB", "--jobs", "2")

@@ -2,17 +2,18 @@
 
 import struct
 
+import numcodecs
+import numpy as np
+import pytest
+import zarr
+from zarr.codecs import BytesCodec, Crc32cCodec, ShardingCodec, TransposeCodec, VLenUTF8Codec, ZstdCodec
+
 import bucket
 import copies
 import gen_v2
 import layouts
-import numcodecs
-import numpy as np
 import oracle
-import pytest
-import zarr
 from conftest import listing
-from zarr.codecs import BytesCodec, Crc32cCodec, ShardingCodec, TransposeCodec, VLenUTF8Codec, ZstdCodec
 
 WORDS = np.array(["", "Zürich", "日本", "a" * 300, "x\0y"] * 8, dtype=object).reshape(8, 5)
 LINES = ("--chunks", "0=2,1=2", "--shards", "0=4,1=6")

@@ -10,6 +10,7 @@ import xarray
 from conftest import FIXTURES
 from fields import WRITERS, assert_same, batch, grid, opened, write
 
+
 def slice_of(zkit, tmp_path, *arguments, name="slice.zarr"):
     destination = tmp_path / name
     outcome = zkit("slice", *arguments, "--to", destination, "--verify", "full")
@@ -169,7 +170,11 @@ def test_points_are_split_into_stores_of_their_own(zkit, tmp_path):
 
 def batches(tmp_path, parts, **options):
     return [
-        write(batch(ids, seed=seed, **options), tmp_path / f"batch_{seed}.zarr", **WRITERS["v2" if seed % 2 else "v2 whole"])
+        write(
+            batch(ids, seed=seed, **options),
+            tmp_path / f"batch_{seed}.zarr",
+            **WRITERS["v2" if seed % 2 else "v2 whole"],
+        )
         for seed, ids in enumerate(parts)
     ]
 
@@ -230,7 +235,9 @@ def test_variables_of_other_stores_are_aligned(zkit, tmp_path, join):
     right_data = batch([2, 3, 4], seed=9)[["u"]].rename(u="v")
     right = write(right_data, tmp_path / "right.zarr")
     one = opened(left)[["u"]]
-    outcome = slice_of(zkit, tmp_path, left, "--exclude", "count", "--exclude", "area", "--merge-with", right, "--join", join)
+    outcome = slice_of(
+        zkit, tmp_path, left, "--exclude", "count", "--exclude", "area", "--merge-with", right, "--join", join
+    )
     assert_same(opened(outcome), xarray.merge([one, opened(right)], join=join))
 
 

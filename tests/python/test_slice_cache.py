@@ -11,11 +11,12 @@ import subprocess
 import tempfile
 import time
 
-import bucket
 import numpy
 import pytest
 import xarray
 import xxhash
+
+import bucket
 from conftest import listing
 
 DIMENSIONS = ("file_id", "level", "y")
@@ -168,7 +169,9 @@ def attribute_changed(world):
     document["metadata"]["u/.zattrs"]["units"] = "m s-1"
     for other in world.sources.iterdir():
         (other / "u" / ".zattrs").write_text(json.dumps(document["metadata"]["u/.zattrs"]))
-        (other / ".zmetadata").write_text(json.dumps(document) if other == store else (other / ".zmetadata").read_text())
+        (other / ".zmetadata").write_text(
+            json.dumps(document) if other == store else (other / ".zmetadata").read_text()
+        )
         text = json.loads((other / ".zmetadata").read_text())
         text["metadata"]["u/.zattrs"]["units"] = "m s-1"
         (other / ".zmetadata").write_text(json.dumps(text))

@@ -3,11 +3,11 @@
 import collections
 import re
 
-import bucket
 import numpy
 import pytest
 import xarray
 
+import bucket
 from fields import assert_same, batch, grid, opened, write
 
 SHARDED = {"zarr_format": 3, "chunks": "some", "sharded": True}

@@ -123,7 +123,9 @@ def test_texts_of_other_widths_lie_behind_each_other(zkit, tmp_path, zarr_format
     for number, names in enumerate([["a", "bb"], ["Ånes", "c"], ["d"]]):
         dataset = batch(range(len(names)), seed=number).assign_coords(file_id=numpy.array(names))
         paths.append(write(dataset.drop_vars("area"), tmp_path / f"{number}.zarr", zarr_format=zarr_format))
-    found = opened(slice_of(zkit, tmp_path, *paths, "--concat", "file_id", "--sel", "file_id=d,Ånes,bb", "--sel", "y=2"))
+    found = opened(
+        slice_of(zkit, tmp_path, *paths, "--concat", "file_id", "--sel", "file_id=d,Ånes,bb", "--sel", "y=2")
+    )
     expected = xarray.concat([opened(path) for path in paths], dim="file_id").sel(file_id=["d", "Ånes", "bb"], y=2)
     xarray.testing.assert_equal(found, expected)
 
@@ -142,7 +144,11 @@ MISTAKES = {
     "positions backwards": (["--isel", "time=9..3"], 3, "nothing in positions"),
     "a range that holds nothing": (["--sel", "time=2030-01..2030-02"], 3, "it holds 2019-12-30"),
     "a time zone by name": (["--sel", "time=2020-01-01T08:00 Europe/Berlin"], 2, "not a date"),
-    "a tolerance that is none": (["--sel", "latitude=51", "--method", "nearest", "--tolerance", "x"], 2, "suits nothing"),
+    "a tolerance that is none": (
+        ["--sel", "latitude=51", "--method", "nearest", "--tolerance", "x"],
+        2,
+        "suits nothing",
+    ),
     "a tolerance below zero": (["--sel", "latitude=51", "--method", "nearest", "--tolerance", "-1"], 2, "tolerance"),
     "NaN": (["--sel", "latitude=nan", "--method", "nearest"], 2, "not a number"),
     "a dimension twice": (["--sel", "time=2020-01-01", "--isel", "time=0"], 2, "twice"),
@@ -169,9 +175,25 @@ def test_each_chunk_and_each_document_is_opened_once(zkit, tmp_path, strace):
     planned = zkit.json(*arguments, "--to", tmp_path / "planned.zarr", "--dry-run")
     assert planned["reads"]["stores"] == 3
     log = tmp_path / "log"
-    command = [strace, "-f", "-qq", "-o", log, "-e", "trace=openat,openat2", zkit.path, *arguments, "--to", tmp_path / "slice.zarr"]
+    command = [
+        strace,
+        "-f",
+        "-qq",
+        "-o",
+        log,
+        "-e",
+        "trace=openat,openat2",
+        zkit.path,
+        *arguments,
+        "--to",
+        tmp_path / "slice.zarr",
+    ]
     subprocess.run([str(word) for word in command], env=zkit.environment(), check=True, capture_output=True, timeout=60)
-    lines = [line for line in log.read_text().splitlines() if "O_RDONLY" in line and "ENOENT" not in line and "O_DIRECTORY" not in line]
+    lines = [
+        line
+        for line in log.read_text().splitlines()
+        if "O_RDONLY" in line and "ENOENT" not in line and "O_DIRECTORY" not in line
+    ]
     # a call that another thread interrupts has its result on a line of its own
     opens = [found.group(1) for line in lines if (found := re.search(r'"([^"]*)"', line))]
     for name in names:

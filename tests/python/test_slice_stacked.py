@@ -51,9 +51,7 @@ def test_scalars_become_a_dimension(zkit, tmp_path, writer):
 
 
 def test_coordinates_that_differ_get_the_dimension(zkit, tmp_path):
-    paths = [
-        write(of_file(file_id, offset=float(file_id > 1)), tmp_path / f"{file_id}.zarr") for file_id in (1, 2, 3)
-    ]
+    paths = [write(of_file(file_id, offset=float(file_id > 1)), tmp_path / f"{file_id}.zarr") for file_id in (1, 2, 3)]
     found = opened(slice_of(zkit, tmp_path, *paths, "--concat", "file_id"))
     assert found["tide"].dims == ("file_id", "latitude")
     assert_same(found, stacked(paths))
@@ -67,7 +65,10 @@ def test_ids_are_sorted_and_selected(zkit, tmp_path):
         "all": ([], lambda d: d),
         "one": (["--sel", "file_id=12"], lambda d: d.sel(file_id=12)),
         "some": (["--sel", "file_id=12,3,12"], lambda d: d.sel(file_id=[12, 3, 12])),
-        "range": (["--sel", "file_id=4..8", "--isel", "latitude=0"], lambda d: d.sel(file_id=slice(4, 8)).isel(latitude=0)),
+        "range": (
+            ["--sel", "file_id=4..8", "--isel", "latitude=0"],
+            lambda d: d.sel(file_id=slice(4, 8)).isel(latitude=0),
+        ),
         "last": (["--isel", "file_id=-1"], lambda d: d.isel(file_id=-1)),
     }
     for name, (arguments, taken) in cases.items():
@@ -161,7 +162,12 @@ def test_a_store_of_one_id_lies_beside_stores_of_many(zkit, tmp_path):
     path = write(many, tmp_path / "many.zarr")
     found = opened(slice_of(zkit, tmp_path, *single, path, "--concat", "file_id", *SELECTION))
     expected = xarray.concat(
-        [stacked(single), opened(path)], dim="file_id", data_vars="minimal", coords="minimal", compat="equals", join="exact"
+        [stacked(single), opened(path)],
+        dim="file_id",
+        data_vars="minimal",
+        coords="minimal",
+        compat="equals",
+        join="exact",
     )
     xarray.testing.assert_equal(found, selected(expected))
 

@@ -36,6 +36,15 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     })?;
     step("servers", || servers.finish())?;
     let python = step("other readers", || venv::python("venv", &tests.join("requirements.txt")))?;
+    step("Python style", || {
+        let mut ruff = |arguments: &[&str]| {
+            let mut ruff = Command::new(&python);
+            ruff.args(["-m", "ruff"]).args(arguments).args(["--no-cache", "--quiet", "--config", "ruff.toml"]);
+            process::run(ruff.args([".", "../../benches"]).current_dir(&tests))
+        };
+        ruff(&["check"])?;
+        ruff(&["format", "--check"])
+    })?;
     step("checks by other readers", || {
         let mut pytest = Command::new(&python);
         pytest.args(["-m", "pytest"]).current_dir(&tests);

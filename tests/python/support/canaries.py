@@ -60,4 +60,3 @@ def search(data, where):
     if data and len(data) <= SEARCHED_BYTES and found_in(data) and FOLDER:
         name = "".join(c if c.isalnum() else "-" for c in where)[-100:]
         (FOLDER / f"{next(_numbers)}-{name}").write_bytes(data)
-

@@ -3,9 +3,10 @@
 import json
 import pathlib
 
-import oracle
 import tensorstore
 import xarray
+
+import oracle
 
 # What the fill-value rules may change when the format does, and nothing else.
 DOCUMENTED_ATTRIBUTES = {"_FillValue", "_ARRAY_DIMENSIONS"}

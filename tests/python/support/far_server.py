@@ -137,9 +137,13 @@ class Far:
         if not (asked := headers.get("range")):
             return 200, extra, body
         start, _, end = asked.removeprefix("bytes=").partition("-")
-        start, end = (int(start), min(int(end or len(body)), len(body) - 1)) if start else (
-            max(len(body) - int(end), 0),
-            len(body) - 1,
+        start, end = (
+            (int(start), min(int(end or len(body)), len(body) - 1))
+            if start
+            else (
+                max(len(body) - int(end), 0),
+                len(body) - 1,
+            )
         )
         return 206, {**extra, "Content-Range": f"bytes {start}-{end}/{len(body)}"}, body[start : end + 1]
 
@@ -183,17 +187,15 @@ def served(folder, latency=0.1):
     """The server of a folder, on a thread of its own for as long as the block runs."""
     far = Far(folder, latency)
     loop = asyncio.new_event_loop()
-    started = threading.Event()
 
     async def run():
         server = await asyncio.start_server(far.connection, "127.0.0.1", 0, backlog=1024)
         far.port = server.sockets[0].getsockname()[1]
-        started.set()
 
-    loop.create_task(run())
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
-    assert started.wait(10)
+    asyncio.run_coroutine_threadsafe(run(), loop).result(10)
+
     async def leave():
         others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         for task in others:

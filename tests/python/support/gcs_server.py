@@ -13,6 +13,7 @@ import time
 from urllib.parse import parse_qs, unquote
 
 from moto.server import DomainDispatcherApplication, create_backend_app
+
 from s3_server import SIGNED, make_buckets, serve
 
 

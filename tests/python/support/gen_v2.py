@@ -340,7 +340,10 @@ def v2_filters(root):
         "jenkins": (f4, [numcodecs.checksum32.JenkinsLookup3()]),
         "jenkins_seeded": (weather(SHAPE, "|u1"), [numcodecs.checksum32.JenkinsLookup3(initval=1_000_003)]),
         **{
-            f"{checksum.codec_id}_{location or 'usual'}": (f4, [checksum(location=location) if location else checksum()])
+            f"{checksum.codec_id}_{location or 'usual'}": (
+                f4,
+                [checksum(location=location) if location else checksum()],
+            )
             for checksum in (numcodecs.Adler32, numcodecs.CRC32, numcodecs.checksum32.CRC32C)
             for location in (None, "start", "end")
         },

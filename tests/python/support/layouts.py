@@ -4,12 +4,13 @@ import json
 import math
 import struct
 
-import gen_v2
-import gen_v3
 import numpy as np
-import oracle
 import zarr
 from zarr.codecs import BytesCodec, TransposeCodec, ZstdCodec
+
+import gen_v2
+import gen_v3
+import oracle
 
 DIMENSIONS = ("time", "lat", "lon")
 

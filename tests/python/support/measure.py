@@ -62,7 +62,9 @@ def run(args, timeout=60.0, cwd=None, env=None):
     stdout, stderr = child.communicate()
     with os.fdopen(read_end) as report:
         measured = json.loads(report.read())
-    return Outcome(args, measured["code"], measured["seconds"], measured["cpu_seconds"], measured["peak_mb"], stdout, stderr)
+    return Outcome(
+        args, measured["code"], measured["seconds"], measured["cpu_seconds"], measured["peak_mb"], stdout, stderr
+    )
 
 
 def main():

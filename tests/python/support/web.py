@@ -4,6 +4,7 @@ import contextlib
 import functools
 import http.server
 import os
+import pathlib
 import threading
 
 
@@ -18,7 +19,7 @@ class Ranges(http.server.SimpleHTTPRequestHandler):
         path = self.translate_path(self.path)
         if not asked or not os.path.isfile(path):
             return super().do_GET()
-        data = open(path, "rb").read()
+        data = pathlib.Path(path).read_bytes()
         first, last = asked.removeprefix("bytes=").split("-")
         first, last = (int(first), int(last or len(data) - 1)) if first else (len(data) - int(last), len(data) - 1)
         body = data[first : last + 1]
