@@ -39,7 +39,12 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     step("Python style", || {
         let mut ruff = |arguments: &[&str]| {
             let mut ruff = Command::new(&python);
-            ruff.args(["-m", "ruff"]).args(arguments).args(["--no-cache", "--quiet", "--config", "ruff.toml"]);
+            ruff.args(["-m", "ruff"]).args(arguments).args([
+                "--no-cache",
+                "--quiet",
+                "--config",
+                "ruff.toml",
+            ]);
             process::run(ruff.args([".", "../../benches"]).current_dir(&tests))
         };
         ruff(&["check"])?;
