@@ -130,6 +130,9 @@ def test_arrays_whose_file_is_gone_or_short_are_left_to_those_who_follow(zkit, s
     assert outcome.code == 0 and [variable["array"] for variable in seen["variables"]] == ["/time"]
     followed = audit(zkit, refs, "--follow-references")[1]
     assert {finding["array"] for finding in found(followed, "dead-reference")} == {"/t2m", "/u10"}
+    # a bare name, as one types it
+    bare = zkit("audit", refs.name, "--follow-references", "--format", "json", cwd=refs.parent).json()
+    assert {finding["array"] for finding in found(bare, "dead-reference")} == {"/t2m", "/u10"}
 
 
 def test_references_in_a_bucket_are_audited_with_what_lies_beside_them(zkit, store):

@@ -3,8 +3,6 @@
 //! Only files beside the references and public hosts are looked at: references from elsewhere must not make this machine
 //! read its own files, or ask its neighbours.
 
-use std::path::Path;
-
 use rayon::prelude::*;
 use zkit_core::cancel::Cancel;
 use zkit_core::error::{Error, ErrorKind, Result};
@@ -16,7 +14,7 @@ use zkit_core::store::{Reach, Store, StoreOptions};
 /// this machine. Errors: `Cancelled`.
 pub(crate) fn follow(
     references: &mut References,
-    folder: Option<&Path>,
+    folder: Option<StoreUrl>,
     options: &StoreOptions,
     cancel: &Cancel,
 ) -> Result<()> {
@@ -26,7 +24,7 @@ pub(crate) fn follow(
         .filter(|target| matches!(target.reach, Reach::Beside | Reach::Public))
         .partition(|target| target.reach == Reach::Beside);
     if let Some(folder) = folder.filter(|_| !beside.is_empty()) {
-        let store = Store::open(&StoreUrl::Local(folder.to_owned()), options)?;
+        let store = Store::open(&folder, options)?;
         beside.into_par_iter().for_each(|target| {
             let key = target.url.trim_start_matches("./");
             target.found = Some(found(store.get_range(key, 0, 0, &mut Vec::new())));

@@ -232,7 +232,7 @@ fn look_at_references(
             array.survey = Some(survey);
         }
         if run.follow_references {
-            let folder = url.local_path().map(|path| path.parent().unwrap_or(Path::new(".")));
+            let folder = url.local_path().is_some().then(|| url.parent());
             follow::follow(&mut references, folder, &run.options, run.cancel)?;
         }
     }
@@ -264,7 +264,7 @@ fn look_at_parquet_references(
         repository.damaged.extend(lacking.into_values().flatten().filter(|(key, _)| !told.contains(key)));
     }
     if run.follow_references {
-        let folder = url.local_path().map(|path| path.parent().unwrap_or(Path::new(".")));
+        let folder = url.local_path().is_some().then(|| url.parent());
         follow::follow(&mut references, folder, &run.options, run.cancel)?;
     }
     observed.references = Some(references);
