@@ -2,6 +2,8 @@
 
 import json
 import os
+import pathlib
+import shutil
 import zipfile
 
 import numpy
@@ -10,6 +12,7 @@ import tensorstore
 import zarr
 
 LONG_AGO = 1_500_000_000
+RULE = "temporary-file"
 
 
 def findings(zkit, path, depth, rule):
@@ -122,3 +125,21 @@ def test_a_member_of_a_zip_file_that_is_damaged_was_read(zkit, tmp_path):
     outcome = zkit("audit", path, "--depth", "full", "--format", "json")
     assert (outcome.code, outcome.json()["complete"]) == (1, True)
     assert "unreadable" not in json.dumps(outcome.json()["findings"])
+
+
+# ---- a store that was not complete when its writer died ------------------------------------------------------------
+
+
+def test_a_store_under_the_name_of_an_unfinished_one_is_told_among_others(zkit, tmp_path, copy_of):
+    whole = copy_of("ostia_sst.zarr")
+    cache = tmp_path / "cache"
+    for name in ("a.zarr", "b.zarr.partial"):
+        shutil.copytree(whole, cache / name)
+    answer = zkit("audit", cache, "--depth", "listing", "--format", "json").json()
+    told = [(one["severity"], pathlib.Path(one["store"]).name) for one in answer["findings"] if one["rule"] == RULE]
+    assert told == [("warning", "b.zarr.partial")]
+    (tmp_path / "zkit.toml").write_text('[audit]\ngrace = "1h"\n')
+    for path in (cache / "b.zarr.partial").rglob("*"):
+        os.utime(path)
+    answer = zkit("audit", cache, "--depth", "listing", "--format", "json", cwd=tmp_path).json()
+    assert RULE not in {one["rule"] for one in answer["findings"]}

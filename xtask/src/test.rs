@@ -37,7 +37,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     step("servers", || servers.finish())?;
     let python = step("other readers", || venv::python("venv", &tests.join("requirements.txt")))?;
     step("Python style", || {
-        let mut ruff = |arguments: &[&str]| {
+        let ruff = |arguments: &[&str]| {
             let mut ruff = Command::new(&python);
             ruff.args(["-m", "ruff"]).args(arguments).args([
                 "--no-cache",

@@ -46,8 +46,8 @@ pub use spill::{LeftPieces, Scratch};
 pub use survey::{
     ArraySurvey, BloscFrames, ChunkFault, Closeness, FaultyChunks, Frames, InnerAbsence, Keys, Listing,
     MissingChunks, N5Container, N5Dataset, N5Fault, Repository, ShardIndexes, SizeTally, StoreFiles,
-    StoreSurvey, StoredChunk, SurveyDepth, Tally, ZstdFrames, read_n5, survey, survey_heads,
-    survey_references, survey_store,
+    StoreSurvey, StoredChunk, SurveyDepth, Tally, ZstdFrames, is_unfinished_store, read_n5, survey,
+    survey_heads, survey_references, survey_store,
 };
 pub use touched::{Touched, TouchedPart, touched};
 pub use verify::{Proof, Verified, Verify, verify};

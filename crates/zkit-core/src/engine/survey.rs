@@ -23,6 +23,7 @@ pub use frames::{BloscFrames, Frames, ShardIndexes, Tally, ZstdFrames};
 pub use icechunk::{MissingChunks, Repository};
 pub use listing::{Keys, Listing, SizeTally, StoredChunk};
 pub use n5::{N5Container, N5Dataset, N5Fault, read_n5};
+pub use names::is_unfinished_store;
 pub use references::survey_references;
 
 use self::frames::{Look, Seen};

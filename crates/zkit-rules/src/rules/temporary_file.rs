@@ -1,5 +1,6 @@
 //! `temporary-file`: what an unfinished write leaves lies in the store.
 
+use zkit_core::engine::is_unfinished_store;
 use zkit_report::{Confidence, Severity};
 
 use super::shared::report_keys;
@@ -18,15 +19,24 @@ pub(crate) const RULE: Rule = Rule {
 Writers put new bytes under another name and rename it when it is whole. Such names that stay mean that a
 writer was killed, or is still at work: look at what else it did not finish.
 
-On disk: *.partial, NAME.__lock, NAME#1, .gcsfuse_tmp/, *_.gstmp, *.tmp, .NAME.a1B2c3.
+On disk: *.partial, NAME.__lock, NAME#1, .gcsfuse_tmp/, *_.gstmp, *.tmp, .NAME.a1B2c3; or a whole store of such a
+name among others, as zkit builds NAME.partial.
 
 Legitimate: while a writer is at work; set a grace period in zkit.toml (grace = \"15min\").
 
-What to do: if no writer is at work, remove them, and check the arrays they lie in for missing chunks.",
+What to do: if no writer is at work, remove them, and check the arrays they lie in for missing chunks. `zkit partials list`
+names what runs of zkit left, which go on with --resume.",
     check: Check::Store(check),
 };
 
 fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
+    let name = store.hierarchy.url.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    let listings = store.arrays.iter().filter_map(|array| array.survey.as_ref()?.listing.as_ref());
+    if is_unfinished_store(name) && store.is_settled(listings.filter_map(|listing| listing.changed).max()) {
+        finder
+            .store(format!("`{name}` is what a writer calls a store that is not complete"))
+            .remedy("if no writer is at work, go on with it (`zkit partials list` names what zkit left), or remove it");
+    }
     let remedy = "if no writer is at work, remove them, and look for chunks that are missing beside them";
     for array in &store.arrays {
         let Some(listing) = array.survey.as_ref().and_then(|survey| survey.listing.as_ref()) else {

@@ -14,6 +14,9 @@ const METADATA_NAMES: [&str; 10] = [
     ".nczgroup",
 ];
 
+/// Ends of names that writers give to what is not complete.
+const TEMPORARY_ENDS: [&str; 7] = [".partial", ".__lock", "_.gstmp", ".tmp", ".temp", ".crdownload", ".part"];
+
 /// What an object is by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Named {
@@ -41,16 +44,21 @@ pub(super) fn named(key: &str) -> Named {
     }
 }
 
+/// Returns whether a store's own name says that its writer did not complete it: zkit builds `NAME.partial`, scripts
+/// `NAME.tmp`. What programs call the folders of their temporary files says nothing of what lies in them.
+pub fn is_unfinished_store(name: &str) -> bool {
+    TEMPORARY_ENDS.iter().any(|end| name.len() > end.len() && name.ends_with(end))
+}
+
 /// Returns whether writers give such names to what is not complete.
 ///
 /// Sources: zarr-python (`NAME.UUID.partial`), tensorstore (`NAME.__lock`), object_store (`NAME#1`), gcsfuse
 /// (`.gcsfuse_tmp`), gsutil (`NAME_.gstmp`), rclone (`NAME.partial`), rsync (`.NAME.a1B2c3`), the AWS command line
 /// (`NAME.a1B2C3d4`), NFS (`.nfs0000`), FUSE (`.fuse_hidden0000`), scripts that rename (`NAME.tmp.1234`, `NAME.tmp-a1b2`).
 fn is_temporary(name: &str) -> bool {
-    const ENDS: [&str; 7] = [".partial", ".__lock", "_.gstmp", ".tmp", ".temp", ".crdownload", ".part"];
     const STARTS: [&str; 4] = [".gcsfuse_tmp", ".nfs0", ".fuse_hidden", ".tmp"];
     const INSIDE: [&str; 2] = [".tmp.", ".tmp-"];
-    if ENDS.iter().any(|end| name.ends_with(end))
+    if TEMPORARY_ENDS.iter().any(|end| name.ends_with(end))
         || STARTS.iter().any(|start| name.starts_with(start))
         || INSIDE.iter().any(|part| name.contains(part))
     {
@@ -108,6 +116,12 @@ mod tests {
         }
         assert_eq!(named("t2m/.zarray"), Named::Metadata);
         assert_eq!(named("t2m.dvc"), Named::Sidecar);
+    }
+
+    #[test]
+    fn stores_that_are_not_complete_are_known_by_their_names() {
+        assert!(["a.zarr.partial", "a.zarr.tmp"].into_iter().all(is_unfinished_store));
+        assert!(!["a.zarr", ".partial", ".tmpAb3dEf", "partial"].into_iter().any(is_unfinished_store));
     }
 
     #[test]
