@@ -28,6 +28,8 @@ pub struct StoreSummary {
     pub bytes_decoded: u64,
     /// Its ids, to be compared with those of other stores; none below [`Depth::Sample`].
     pub ids: Vec<IdColumn>,
+    /// Whether the last change of it that was seen is older than the grace period.
+    pub settled: bool,
 }
 
 /// One array of a [`StoreSummary`].
@@ -70,6 +72,7 @@ impl StoreSummary {
         // of references, the files that they lead to are what is stored
         let listed =
             store.depth > Depth::Metadata && store.hierarchy.store.is_some() && store.references.is_none();
+        let listings = store.arrays.iter().filter_map(|array| array.survey.as_ref()?.listing.as_ref());
         let decoded = store.arrays.iter().filter_map(|array| array.node.metadata.decoded_bytes());
         Self {
             url: store.hierarchy.url.clone(),
@@ -81,6 +84,7 @@ impl StoreSummary {
             bytes_decoded: decoded.fold(0, u64::saturating_add),
             arrays,
             ids: IdColumn::of(store),
+            settled: store.is_settled(listings.filter_map(|listing| listing.changed).max()),
         }
     }
 

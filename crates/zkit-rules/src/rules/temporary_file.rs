@@ -6,7 +6,7 @@ use zkit_report::{Confidence, Severity};
 use super::shared::report_keys;
 use crate::depth::Depth;
 use crate::finder::Finder;
-use crate::observe::StoreObservation;
+use crate::observe::{CacheObservation, StoreObservation};
 use crate::rule::{Check, Rule};
 
 pub(crate) const RULE: Rule = Rule {
@@ -26,17 +26,10 @@ Legitimate: while a writer is at work; set a grace period in zkit.toml (grace = 
 
 What to do: if no writer is at work, remove them, and check the arrays they lie in for missing chunks. `zkit partials list`
 names what runs of zkit left, which go on with --resume.",
-    check: Check::Store(check),
+    check: Check::Both(check, check_names),
 };
 
 fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
-    let name = store.hierarchy.url.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-    let listings = store.arrays.iter().filter_map(|array| array.survey.as_ref()?.listing.as_ref());
-    if is_unfinished_store(name) && store.is_settled(listings.filter_map(|listing| listing.changed).max()) {
-        finder
-            .store(format!("`{name}` is what a writer calls a store that is not complete"))
-            .remedy("if no writer is at work, go on with it (`zkit partials list` names what zkit left), or remove it");
-    }
     let remedy = "if no writer is at work, remove them, and look for chunks that are missing beside them";
     for array in &store.arrays {
         let Some(listing) = array.survey.as_ref().and_then(|survey| survey.listing.as_ref()) else {
@@ -49,6 +42,15 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
     }
     if let Some(files) = store.files.as_ref().filter(|files| store.is_settled(files.temporary_changed)) {
         report_keys(finder, None, &files.temporary, ("unfinished writes left their files", remedy));
+    }
+}
+
+/// Of several stores, those whose own names say that they are not complete.
+fn check_names(cache: &CacheObservation<'_>, finder: &mut Finder<'_>) {
+    for store in cache.stores.iter().filter(|store| store.settled && is_unfinished_store(store.name())) {
+        finder
+            .elsewhere(&store.url, None, format!("`{}` is what a writer calls a store that is not complete", store.name()))
+            .remedy("if no writer is at work, go on with it (`zkit partials list` names what zkit left), or remove it");
     }
 }
 
