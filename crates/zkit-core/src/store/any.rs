@@ -10,13 +10,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::location::StoreUrl;
 use crate::units::saturating_usize;
 
-use super::chunk_cache::ChunkCache;
-use super::integrity::StoreChecksums;
 use super::local::LocalStore;
 use super::memory::MemoryStore;
-use super::network::Network;
 use super::references::ReferenceStore;
-use super::remote::{FetchResult, Piece, RemoteStore};
+use super::remote::{ChunkCache, FetchResult, Network, Piece, RemoteStore, StoreChecksums};
 use super::seen::{Reads, Seen, SeenLog};
 use super::zip::ZipStore;
 

@@ -3,6 +3,23 @@
 //! Async stops here: callers on plain threads wait, or hand in a callback. Never call a blocking function of this
 //! module from a rayon worker; the engine fetches on its own threads and hands bytes over channels.
 
+mod ahead;
+mod arrived;
+mod body;
+mod chunk_cache;
+mod clients;
+mod cut;
+mod http;
+mod integrity;
+mod listing;
+mod network;
+mod parts;
+mod reads;
+mod refusals;
+mod upload;
+mod versions;
+mod window;
+
 use std::ops::ControlFlow;
 use std::pin::pin;
 use std::sync::Arc;
@@ -15,18 +32,23 @@ use object_store::path::Path as ObjectPath;
 use object_store::{GetRange, ObjectStore, ObjectStoreExt as _};
 use tokio::runtime::Runtime;
 
-use super::ahead::{Ahead, HELD_BYTES_MOST};
+pub use self::arrived::Arrived;
+pub use self::chunk_cache::ChunkCache;
+pub use self::integrity::StoreChecksums;
+pub use self::network::{Network, NetworkLimits};
+pub use self::parts::UPLOAD_MARKS;
+pub use self::upload::{Conditional, RemoteWriter, UploadRoom, Version};
+
+use self::ahead::{Ahead, HELD_BYTES_MOST};
+use self::chunk_cache::{CachedReads, Entry};
+use self::clients::build;
+use self::http::{Connector, Patience};
+use self::parts::PartsServer;
+use self::refusals::is_absent;
+use self::versions::Versions;
+use self::window::Window;
 use super::any::{Child, ChildKind, ObjectInfo, ObjectKind, ObjectStat, StoreOptions};
-use super::chunk_cache::{CachedReads, Entry};
-use super::clients::build;
-use super::http::{Connector, Patience};
-use super::integrity::StoreChecksums;
-use super::network::Network;
-use super::parts::PartsServer;
-use super::refusals::{self, is_absent};
 use super::seen::{Reads, Seen, SeenLog, names_stamp};
-use super::versions::Versions;
-use super::window::Window;
 use crate::cancel::Cancel;
 use crate::error::{Error, ErrorKind, Result};
 use crate::location::{Scheme, StoreUrl, percent_decode, redact};
@@ -40,12 +62,12 @@ const CANCEL_CHECK_EVERY: Duration = Duration::from_millis(100);
 /// A store behind a protocol; a clone shares its connections and counters.
 #[derive(Debug, Clone)]
 pub struct RemoteStore {
-    pub(super) inner: Arc<Inner>,
-    pub(super) runtime: Arc<Runtime>,
-    pub(super) network: Network,
-    pub(super) cancel: Cancel,
+    inner: Arc<Inner>,
+    runtime: Arc<Runtime>,
+    network: Network,
+    cancel: Cancel,
     /// Longest wait for one answer with all its retries; else their own limits hold.
-    pub(super) patience: Option<Duration>,
+    patience: Option<Duration>,
 }
 
 /// An object of some store, or a part of one.
@@ -58,25 +80,25 @@ pub(super) struct Piece {
 }
 
 #[derive(Debug)]
-pub(super) struct Inner {
-    pub(super) store: Arc<dyn ObjectStore>,
+struct Inner {
+    store: Arc<dyn ObjectStore>,
     /// The same server, for objects in parts; web servers take none.
-    pub(super) parts: Option<PartsServer>,
+    parts: Option<PartsServer>,
     prefix: ObjectPath,
-    pub(super) place: String,
+    place: String,
     /// The URL up to its path: stores with the same share a client.
     base: String,
     /// How many reads are in flight, together with those of other stores of the same server.
-    pub(super) window: Arc<Window>,
+    window: Arc<Window>,
     /// What was read, where that is remembered.
-    pub(super) seen: Option<Box<SeenLog>>,
+    seen: Option<Box<SeenLog>>,
     /// What earlier runs read, where that is kept; never of a store that is written.
-    pub(super) cached: Option<CachedReads>,
-    pub(super) checksums: StoreChecksums,
+    cached: Option<CachedReads>,
+    checksums: StoreChecksums,
     /// Of what parts were read.
-    pub(super) versions: Versions,
-    pub(super) ahead: Ahead,
-    pub(super) network: Network,
+    versions: Versions,
+    ahead: Ahead,
+    network: Network,
 }
 
 impl RemoteStore {
@@ -166,7 +188,7 @@ impl RemoteStore {
     }
 
     /// Waits for requests, or until the run is cancelled: time-outs and retries may take minutes.
-    pub(super) fn wait<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+    fn wait<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         let cancelled = async {
             let begun = Instant::now();
             loop {
@@ -369,7 +391,7 @@ impl Inner {
         }
     }
 
-    pub(super) fn path(&self, key: &str) -> Result<ObjectPath> {
+    fn path(&self, key: &str) -> Result<ObjectPath> {
         let text = format!("{}/{key}", self.prefix);
         ObjectPath::parse(text.trim_matches('/')).map_err(|error| {
             Error::new(ErrorKind::Unreadable, format!("`{key}` is not a key that an object store can have"))
@@ -400,13 +422,13 @@ impl Inner {
         Ok(children)
     }
 
-    pub(super) fn saw(&self, key: &str, meta: &object_store::ObjectMeta) {
+    fn saw(&self, key: &str, meta: &object_store::ObjectMeta) {
         if let Some(log) = &self.seen {
             log.add(key, Seen::Object(stat_of(meta)));
         }
     }
 
-    pub(super) fn saw_nothing<T>(&self, key: &str) -> Option<T> {
+    fn saw_nothing<T>(&self, key: &str) -> Option<T> {
         if let Some(log) = &self.seen {
             log.add(key, Seen::Absent);
         }
@@ -414,7 +436,7 @@ impl Inner {
     }
 
     /// Returns what stands at a key now.
-    pub(super) async fn see(&self, key: &str) -> Result<Seen> {
+    async fn see(&self, key: &str) -> Result<Seen> {
         let _permit = self.window.enter().await;
         if let Some(prefix) = key.strip_suffix('/') {
             let listed = self.listed(&self.path(prefix)?).await;
@@ -429,7 +451,7 @@ impl Inner {
     }
 
     /// Returns what a failed request means; secrets that object_store's messages carry are removed.
-    pub(super) fn error(&self, doing: &str, key: &str, error: &object_store::Error) -> Error {
+    fn error(&self, doing: &str, key: &str, error: &object_store::Error) -> Error {
         use object_store::Error as Cause;
         let (kind, hint) = match error {
             error if is_absent(error) => (ErrorKind::Absent, None),
@@ -446,7 +468,7 @@ impl Inner {
     }
 
     /// Returns what a failed request to write means.
-    pub(super) fn write_error(&self, doing: &str, key: &str, error: &object_store::Error) -> Error {
+    fn write_error(&self, doing: &str, key: &str, error: &object_store::Error) -> Error {
         use object_store::Error as Cause;
         let hint = match error {
             Cause::NotFound { .. } => Some("check that the bucket exists"),
@@ -479,7 +501,7 @@ fn stat_of(meta: &object_store::ObjectMeta) -> ObjectStat {
     ObjectStat { size: meta.size, stamp: stamp_of(meta) }
 }
 
-pub(super) fn stat_of_entry(entry: &Entry) -> ObjectStat {
+fn stat_of_entry(entry: &Entry) -> ObjectStat {
     let header = &entry.header;
     ObjectStat { size: header.size, stamp: stamp(Some(&header.etag), header.modified) }
 }

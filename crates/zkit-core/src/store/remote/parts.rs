@@ -14,7 +14,7 @@ use object_store::path::Path as ObjectPath;
 use object_store::{MultipartId, ObjectStore, ObjectStoreExt as _, PutPayload, PutResult};
 use serde::{Deserialize, Serialize};
 
-use super::remote::{Inner, RemoteStore};
+use super::{Inner, RemoteStore};
 use crate::error::Result;
 
 /// Larger objects are sent in parts.

@@ -17,7 +17,7 @@ use object_store::GetRange;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64, xxh3_128};
 
-use crate::store::versions::ReadVersion;
+use crate::store::remote::versions::ReadVersion;
 
 /// How every entry of this version begins.
 const MAGIC: &str = "zkit chunk 1 ";
@@ -77,7 +77,7 @@ pub(in crate::store) struct Entry {
 
 impl Entry {
     /// Returns the version of the object that it is of.
-    pub(in crate::store) fn version(&self) -> ReadVersion {
+    pub(in crate::store::remote) fn version(&self) -> ReadVersion {
         let Header { etag, size, modified, .. } = &self.header;
         ReadVersion::new(Some(etag.clone()), *size, *modified)
     }

@@ -4,15 +4,15 @@ use bytes::Bytes;
 use object_store::path::Path as ObjectPath;
 use object_store::{GetOptions, GetRange, GetResult, ObjectStore as _, ObjectStoreExt as _};
 
-use super::any::too_large;
 use super::body::{Extent, is_another_version};
 use super::chunk_cache::{Candidate, Entry};
 use super::refusals::is_absent;
-use super::remote::{FetchResult, Inner, Piece, stat_of_entry};
-use super::seen::Seen;
 use super::versions::ReadVersion;
 use super::window::Permit;
+use super::{FetchResult, Inner, Piece, stat_of_entry};
 use crate::error::{Error, ErrorKind, Result};
+use crate::store::any::too_large;
+use crate::store::seen::Seen;
 
 /// What asking for an object, or a part of one, leads to.
 enum Answer {

@@ -76,7 +76,7 @@ impl Network {
     }
 
     /// Returns most reads in flight of one server.
-    pub(super) fn connections(&self) -> usize {
+    pub(in crate::store) fn connections(&self) -> usize {
         self.0.limits.connections.get()
     }
 

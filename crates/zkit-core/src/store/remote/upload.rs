@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use super::arrived::Arrived;
 use super::parts::MULTIPART_BYTES;
 use super::refusals::is_absent;
-use super::remote::{Inner, RemoteStore};
+use super::{Inner, RemoteStore};
 use crate::cancel::Cancel;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -474,7 +474,7 @@ impl Inner {
         };
         if result.meta.size > limit {
             let place = format!("`{key}` in {}", self.place);
-            return Err(super::any::too_large(&place, result.meta.size, limit));
+            return Err(crate::store::any::too_large(&place, result.meta.size, limit));
         }
         let version =
             UpdateVersion { e_tag: result.meta.e_tag.clone(), version: result.meta.version.clone() };

@@ -9,8 +9,8 @@ use futures_util::StreamExt as _;
 use object_store::path::Path as ObjectPath;
 use object_store::{GetOptions, GetRange, GetResult, ObjectMeta, ObjectStoreExt as _};
 
+use super::Inner;
 use super::integrity::{StoreChecksum, StoreChecksums};
-use super::remote::Inner;
 use super::versions::ReadVersion;
 use super::window::Permit;
 use crate::error::{Error, ErrorKind, Result};

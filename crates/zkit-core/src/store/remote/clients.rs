@@ -10,10 +10,10 @@ use object_store::http::HttpBuilder;
 use object_store::multipart::MultipartStore;
 use object_store::{ClientConfigKey, ClientOptions, ObjectStore, RetryConfig};
 
-use super::any::StoreOptions;
 use super::http::Connector;
 use super::parts::{PartsServer, UnfinishedParts};
 use crate::location::Scheme;
+use crate::store::any::StoreOptions;
 
 /// Tries of one request beside the first, at pauses that double up to 15 seconds, each of a random length.
 const MAX_RETRIES: usize = 8;

@@ -7,10 +7,10 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use object_store::ObjectMeta;
 
-use super::any::Child;
+use super::FetchResult;
 use super::listing::{Objects, PAGE};
-use super::memory::children_of;
-use super::remote::FetchResult;
+use crate::store::any::Child;
+use crate::store::memory::children_of;
 
 /// Objects that are listed ahead, at most. More would be cheaper to list side by side, between arrays that are known by then.
 pub(super) const OBJECTS_MOST: usize = 4 * PAGE;

@@ -22,10 +22,10 @@ pub(super) use entry::Entry;
 use entry::{Header, Part};
 use folder::{Added, Folder};
 
-use super::any::StoreOptions;
 use super::clients::settings;
 use crate::error::Result;
 use crate::location::{Scheme, redact};
+use crate::store::any::StoreOptions;
 
 /// States of listed objects that are remembered, 16 bytes each beside what a map takes: others are asked for.
 const LISTED_MOST: usize = 1 << 20;

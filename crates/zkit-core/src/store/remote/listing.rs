@@ -11,9 +11,9 @@ use object_store::client::HttpError;
 use object_store::path::Path as ObjectPath;
 use object_store::{ListResult, ObjectMeta, ObjectStore};
 
+use super::Inner;
 use super::ahead::{Begun, Listed, OBJECTS_MOST};
 use super::network::Network;
-use super::remote::Inner;
 use crate::error::Result;
 
 /// Objects after which a listing is cut into ranges: what the clouds give in one answer.

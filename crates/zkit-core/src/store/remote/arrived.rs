@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 use std::ops::ControlFlow;
 
-use super::remote::RemoteStore;
+use super::RemoteStore;
 use crate::error::Result;
 
 /// An object as its server has it: what the answer to a write says of it, and each listing from then on.
