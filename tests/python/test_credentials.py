@@ -59,6 +59,16 @@ def test_a_refusal_is_an_error_that_says_what_to_do(s3, proxy, refusal, command)
 
 
 @pytest.mark.parametrize("command", ["inspect", "digest", "audit"])
+def test_a_bucket_elsewhere_is_named_by_the_header_alone(s3, proxy, command):
+    # answers to HEAD have no body, and Amazon's redirect names no region in it
+    elsewhere = {"status": 301, "body": b"", "headers": [("x-amz-bucket-region", "eu-west-3")]}
+    proxy.reset(elsewhere)
+    outcome = s3(command, bucket.url(f"a/{STORE}"))
+    assert outcome.code == 3 and "--storage-option region=eu-west-3" in outcome.err, outcome.err
+    assert "no object is there" not in outcome.err and outcome.seconds < 15
+
+
+@pytest.mark.parametrize("command", ["inspect", "digest", "audit"])
 def test_a_bucket_that_does_not_exist_is_not_an_absent_store(s3, command):
     outcome = s3(command, f"s3://no-such-bucket/a/{STORE}")
     assert outcome.code == 3 and "name of the bucket" in outcome.err, outcome.err

@@ -15,6 +15,8 @@ mod settings;
 mod values;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Sender};
 use std::time::SystemTime;
 
 use serde_json::Map;
@@ -86,8 +88,23 @@ struct Auditor<'a> {
     run: gather::Run<'a>,
 }
 
-/// Audits all stores that the arguments name, one after the other, then those of each path together; returns also the
-/// findings that the baseline hides.
+/// Stores that are looked at side by side at most, and the memory that the metadata of one may take.
+const STORES_AT_ONCE: usize = 8;
+const STORE_BYTES: u64 = 256 << 20;
+
+/// What came of one store.
+struct Audited {
+    summary: StoreSummary,
+    /// The store, its findings and pictures, to be put behind those of the stores before it.
+    report: Report,
+    /// The findings that the baseline hides.
+    hidden: Vec<Finding>,
+    /// Arrays that `--include` and `--exclude` take, and all of them.
+    arrays_taken: (usize, usize),
+}
+
+/// Audits all stores that the arguments name, then those of each path together; returns also the findings that the baseline
+/// hides.
 fn audit_all(
     args: &AuditArgs,
     policy: &Policy,
@@ -123,12 +140,15 @@ fn audit_all(
     report.rules.retain(|rule| auditor.runs(rule.id));
     let (mut summaries, mut opened, mut arrays_taken) = (Vec::new(), Vec::new(), (0, 0));
     let (mut hidden, mut of_group) = (Vec::new(), Vec::new());
-    for (url, group) in urls.iter().zip(&groups) {
-        shell.cancel().check()?;
-        match auditor.audit(url, &mut report, (&mut arrays_taken, &mut hidden)) {
-            Ok(summary) => {
+    auditor.audit_each(&urls, &mut |at, audited| {
+        let url = &urls[at];
+        match audited {
+            Ok(Audited { summary, report: of_store, hidden: of_baseline, arrays_taken: (taken, all) }) => {
+                report::append(&mut report, of_store);
+                hidden.extend(of_baseline);
+                arrays_taken = (arrays_taken.0 + taken, arrays_taken.1 + all);
                 summaries.push(summary);
-                of_group.push(group);
+                of_group.push(&groups[at]);
                 opened.push(url);
             }
             // with several stores, one that cannot be opened hides no other
@@ -139,9 +159,10 @@ fn audit_all(
             {
                 auditor.could_not_open(url, &error, &mut report, &mut hidden);
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         }
-    }
+        Ok(())
+    })?;
     if let (true, (0, 1..)) =
         (!args.arrays.include.is_empty() || !args.arrays.exclude.is_empty(), arrays_taken)
     {
@@ -181,27 +202,64 @@ impl Auditor<'_> {
         self.known.hide(findings)
     }
 
-    /// Audits one store, adds what was found to the report, and returns what is kept of the store.
-    fn audit(
+    /// Audits stores side by side, and hands over what came of each in their order, until that fails.
+    fn audit_each(
         &self,
-        url: &StoreUrl,
-        report: &mut Report,
-        (taken, hidden): (&mut (usize, usize), &mut Vec<Finding>),
-    ) -> Result<StoreSummary, Error> {
+        urls: &[StoreUrl],
+        take: &mut dyn FnMut(usize, Result<Audited, Error>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let (next, (sender, receiver)) = (AtomicUsize::new(0), mpsc::channel());
+        let lane = |sender: Sender<_>| {
+            while let Some((at, url)) = urls.iter().enumerate().nth(next.fetch_add(1, Ordering::Relaxed)) {
+                let audited = self.run.cancel.check().and_then(|()| self.audit(url, urls.len()));
+                if sender.send((at, audited)).is_err() {
+                    return;
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..self.stores_at_once().min(urls.len()) {
+                let sender = sender.clone();
+                scope.spawn(|| lane(sender));
+            }
+            drop(sender);
+            let mut early = BTreeMap::new();
+            let mut turn = 0;
+            for (at, audited) in receiver {
+                early.insert(at, audited);
+                while let Some(audited) = early.remove(&turn) {
+                    take(turn, audited)?;
+                    turn += 1;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Returns how many stores are looked at side by side: one where values are read, which share one budget.
+    fn stores_at_once(&self) -> usize {
+        if self.run.depth > Depth::Headers {
+            return 1;
+        }
+        let Resources { memory_bytes, jobs } = self.run.resources;
+        let fitting = usize::try_from(memory_bytes / STORE_BYTES).unwrap_or(STORES_AT_ONCE);
+        fitting.min(jobs).clamp(1, STORES_AT_ONCE)
+    }
+
+    /// Audits one store of so many.
+    fn audit(&self, url: &StoreUrl, stores: usize) -> Result<Audited, Error> {
         let mut hierarchy = gather::open(url, &self.run)?;
         let consolidation = gather::read_nodes(&mut hierarchy, &self.run)?;
         let nodes: Vec<&ArrayNode> =
             hierarchy.arrays.iter().filter(|array| self.filter.takes(&array.path)).collect();
-        taken.0 += nodes.len();
-        taken.1 += hierarchy.arrays.len();
+        let arrays_taken = (nodes.len(), hierarchy.arrays.len());
         let observed = gather::observe((&hierarchy, consolidation.as_ref()), url, &nodes, &self.run)?;
         let mut findings = check_store(&observed);
-        hidden.extend(self.keep(&mut findings));
+        let hidden = self.keep(&mut findings);
         let summary = StoreSummary::of(&observed);
-        let complete = gather::is_complete(&observed);
-        report::add_store(report, &observed, &summary, findings, complete);
-        values::add_to_report(report, &observed);
-        Ok(summary)
+        let mut report = report::of_store(&observed, &summary, findings, stores);
+        values::add_to_report(&mut report, &observed);
+        Ok(Audited { summary, report, hidden, arrays_taken })
     }
 
     /// Adds a store that could not be opened.

@@ -10,10 +10,12 @@ use zkit_rules::policy::{FailOn, Policy};
 use zkit_rules::summary::StoreSummary;
 use zkit_rules::{Depth, RULES};
 
-use crate::against;
+use crate::values::SERIES_MOST;
+use crate::{against, gather};
 
-/// The most grids that are drawn; one takes up to a megabyte.
+/// The most grids that are drawn, one takes up to a megabyte; and those of each of many stores.
 const MAPS_MOST: usize = 48;
+const MAPS_OF_EACH: usize = 4;
 
 /// The most stored chunks of an array whose grid is drawn: above it the listing takes long to walk through.
 const CHUNKS_MOST: u64 = 10_000_000;
@@ -39,16 +41,17 @@ pub(crate) fn begin(policy: &Policy, depth: Depth) -> Report {
     report
 }
 
-/// Adds a store and what was found in it.
-pub(crate) fn add_store(
-    report: &mut Report,
+/// Returns what there is to say of one store of so many, and what was found in it.
+pub(crate) fn of_store(
     store: &StoreObservation<'_>,
     summary: &StoreSummary,
     findings: Vec<Finding>,
-    complete: bool,
-) {
+    stores: usize,
+) -> Report {
+    let mut report = Report::new(env!("CARGO_PKG_VERSION"));
     let (reached, unread) = reach(store);
     let depth = summary.depth.min(reached);
+    report.complete = gather::is_complete(store);
     report.stores.push(zkit_report::StoreSummary {
         url: summary.url.clone(),
         kind: summary.kind.name().to_owned(),
@@ -56,7 +59,7 @@ pub(crate) fn add_store(
         bytes_stored: summary.bytes_stored,
         bytes_decoded: Some(summary.bytes_decoded),
         depth: depth.name(),
-        complete,
+        complete: report.complete,
         not_seen: not_seen(depth)
             .iter()
             .map(|what| (*what).to_owned())
@@ -64,9 +67,22 @@ pub(crate) fn add_store(
             .chain(against::not_seen(store))
             .collect(),
     });
-    report.complete &= complete;
-    add_maps(report, store, &findings);
-    report.findings.extend(findings);
+    let maps_most = (MAPS_MOST / stores.max(1)).max(MAPS_OF_EACH);
+    add_maps(&mut report, store, &findings, maps_most);
+    report.findings = findings;
+    report
+}
+
+/// Puts one store behind those of a run; pictures beyond what a report may have are left out.
+pub(crate) fn append(report: &mut Report, of_store: Report) {
+    report.complete &= of_store.complete;
+    report.stores.extend(of_store.stores);
+    report.findings.extend(of_store.findings);
+    report.variables.extend(of_store.variables);
+    report.series.extend(of_store.series);
+    report.series.truncate(SERIES_MOST);
+    report.occupancy.extend(of_store.occupancy);
+    report.occupancy.truncate(MAPS_MOST);
 }
 
 /// Adds findings of several stores together, and counts all of them.
@@ -129,7 +145,7 @@ const fn not_seen(depth: Depth) -> &'static [&'static str] {
 
 /// Adds the grids of arrays that errors and warnings name chunks of, those chunks marked; an array without one
 /// stored chunk needs no picture.
-fn add_maps(report: &mut Report, store: &StoreObservation<'_>, findings: &[Finding]) {
+fn add_maps(report: &mut Report, store: &StoreObservation<'_>, findings: &[Finding], maps_most: usize) {
     let mut of_array: BTreeMap<&str, Vec<&Finding>> = BTreeMap::new();
     for finding in findings {
         let names_chunks = finding.grid == ChunkGrid::Stored && finding.chunks.is_some();
@@ -141,7 +157,7 @@ fn add_maps(report: &mut Report, store: &StoreObservation<'_>, findings: &[Findi
     }
     for array in &store.arrays {
         let Some(findings) = of_array.get(array.path()) else { continue };
-        if report.occupancy.len() >= MAPS_MOST {
+        if report.occupancy.len() >= maps_most {
             return;
         }
         if let Some(mut map) = map_of(array) {

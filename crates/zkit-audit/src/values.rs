@@ -7,7 +7,7 @@ use zkit_rules::observe::{ArrayObservation, StoreObservation};
 use zkit_rules::packing::Packing;
 
 /// Series that a report has at most.
-const SERIES_MOST: usize = 48;
+pub(crate) const SERIES_MOST: usize = 48;
 
 /// Returns whether everything that was to be decoded could be read.
 pub(crate) fn is_complete(observed: &StoreObservation<'_>) -> bool {

@@ -50,7 +50,23 @@ def url(key):
     return f"s3://{NAME}/{key}"
 
 
-class Bucket:
+class Objects:
+    """What holds objects by key: folders of them, by what reads and writes one."""
+
+    def upload(self, folder, prefix):
+        for file in (p for p in pathlib.Path(folder).rglob("*") if p.is_file()):
+            self.write(f"{prefix}/{file.relative_to(folder).as_posix()}", file.read_bytes())
+
+    def download(self, prefix, folder):
+        """The folder, with every object below the prefix."""
+        for key in self.keys(prefix + "/"):
+            file = pathlib.Path(folder) / key.removeprefix(prefix + "/")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(self.read(key))
+        return pathlib.Path(folder)
+
+
+class Bucket(Objects):
     """The bucket, past every proxy."""
 
     def __init__(self, port):
@@ -84,15 +100,3 @@ class Bucket:
     def remove(self, *keys):
         for key in keys:
             self.client.delete_object(Bucket=NAME, Key=key)
-
-    def upload(self, folder, prefix):
-        for file in (p for p in pathlib.Path(folder).rglob("*") if p.is_file()):
-            self.write(f"{prefix}/{file.relative_to(folder).as_posix()}", file.read_bytes())
-
-    def download(self, prefix, folder):
-        """The folder, with every object below the prefix."""
-        for key in self.keys(prefix + "/"):
-            file = pathlib.Path(folder) / key.removeprefix(prefix + "/")
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(self.read(key))
-        return pathlib.Path(folder)

@@ -7,7 +7,7 @@
 
 A rule fits a request by `method` and by `path` (a regular expression), at most `times` times; the first that fits acts:
   {"status": 503}        answer so without asking upstream,         {"drop": True}       close without an answer
-                         with {"body": b"..."} if that is given
+                         with {"body": b"...", "headers": [(name, value)]} if those are given
   {"truncate": 100}      the right length, but 100 bytes of body    {"flip": 40}         flip one bit of byte 40
   {"lost": True}         ask upstream, then close without an answer: the request took effect
   {"stall": 100, "seconds": 60}  100 bytes of body, then nothing for a minute, then close
@@ -149,7 +149,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             return
         if "status" in rule:
             made = BODY_OF_ERROR % CODES.get(rule["status"], b"Fault")
-            status, headers, answer = rule["status"], [], rule.get("body", made)
+            status, headers, answer = rule["status"], rule.get("headers", []), rule.get("body", made)
         else:
             status, headers, answer = self.ask_upstream(body)
         self.owner.requests.append((self.command, self.path, status))

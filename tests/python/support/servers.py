@@ -34,7 +34,7 @@ class NotRun(Exception):
     """Why a place is not there."""
 
 
-class Place:
+class Place(bucket.Objects):
     """Objects by key, below one URL that zkit is given."""
 
     name = scheme = ""
@@ -44,19 +44,6 @@ class Place:
     def environment(self, port=None):
         """The variables by which zkit finds the server, or a proxy of it at a port."""
         return {}
-
-    def upload(self, folder, prefix):
-        folder = pathlib.Path(folder)
-        for file in (p for p in folder.rglob("*") if p.is_file()):
-            self.write(f"{prefix}/{file.relative_to(folder).as_posix()}", file.read_bytes())
-
-    def download(self, prefix, folder):
-        """The folder, with every object below the prefix."""
-        for key in self.keys(prefix + "/"):
-            file = pathlib.Path(folder) / key.removeprefix(prefix + "/")
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(self.read(key))
-        return pathlib.Path(folder)
 
     def remove_all(self, prefix):
         for key in self.keys(prefix):

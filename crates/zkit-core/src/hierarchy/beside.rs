@@ -9,36 +9,40 @@ use crate::error::Result;
 use crate::metadata::{ArrayMetadata, Defect, Json, Object, ZarrFormat};
 use crate::store::join;
 
-/// A store with consolidated metadata, read in both ways.
+/// What consolidated metadata says of a store whose nodes were read one by one.
 #[derive(Debug)]
 pub struct Consolidation {
     /// What consolidated metadata says.
     pub copy: Hierarchy,
-    /// What the nodes say that were read one by one.
-    pub nodes: Hierarchy,
+    /// The nodes that it alone has: they are gone, or broken.
+    pub lost: BTreeSet<String>,
+    /// What is wrong with the documents of nodes.
+    pub node_defects: Vec<Defect>,
 }
 
 impl Hierarchy {
-    /// Puts what nodes say of themselves in the place of what consolidated metadata says of them, and returns both as
-    /// they were read; `None`, and no change, where [`Self::one_by_one`] returns `None`.
+    /// Puts what nodes say of themselves in the place of what consolidated metadata says of them, and returns what that was;
+    /// `None`, and no change, where [`Self::one_by_one`] returns `None`.
     ///
     /// The consolidated copy stays where a node is broken or gone. Errors: those of [`Self::one_by_one`].
     pub fn prefer_nodes(&mut self) -> Result<Option<Consolidation>> {
         let Some(nodes) = self.one_by_one()? else { return Ok(None) };
         let mut copy = nodes.without_nodes();
         (copy.consolidated, copy.unreadable) = (self.consolidated, self.unreadable);
-        copy.groups = std::mem::replace(&mut self.groups, nodes.groups.clone());
-        copy.arrays = std::mem::replace(&mut self.arrays, nodes.arrays.clone());
+        copy.groups = std::mem::replace(&mut self.groups, nodes.groups);
+        copy.arrays = std::mem::replace(&mut self.arrays, nodes.arrays);
         copy.defects = self.defects.clone();
-        let sound: BTreeSet<&str> = nodes
-            .arrays
-            .iter()
-            .map(|array| array.path.as_str())
-            .chain(nodes.groups.iter().map(|group| group.path.as_str()))
+        let sound: BTreeSet<&str> = (self.arrays.iter().map(|array| array.path.as_str()))
+            .chain(self.groups.iter().map(|group| group.path.as_str()))
             .collect();
         let lacking = |path: &str| !sound.contains(path);
-        self.groups.extend(copy.groups.iter().filter(|group| lacking(&group.path)).cloned());
-        self.arrays.extend(copy.arrays.iter().filter(|array| lacking(&array.path)).cloned());
+        let groups: Vec<_> = copy.groups.iter().filter(|group| lacking(&group.path)).cloned().collect();
+        let arrays: Vec<_> = copy.arrays.iter().filter(|array| lacking(&array.path)).cloned().collect();
+        let lost = (groups.iter().map(|group| group.path.clone()))
+            .chain(arrays.iter().map(|array| array.path.clone()))
+            .collect();
+        self.groups.extend(groups);
+        self.arrays.extend(arrays);
         for defect in &nodes.defects {
             if !self.defects.contains(defect) {
                 self.defects.push(defect.clone());
@@ -46,7 +50,7 @@ impl Hierarchy {
         }
         self.unreadable |= nodes.unreadable;
         self.sort();
-        Ok(Some(Consolidation { copy, nodes }))
+        Ok(Some(Consolidation { copy, lost, node_defects: nodes.defects }))
     }
 
     /// Returns a hierarchy of the same store, without its bytes, nodes and defects.
@@ -178,7 +182,8 @@ mod tests {
         };
         assert_eq!(shapes(&hierarchy), named(&[("/a", 6), ("/broken", 4), ("/gone", 4), ("/new", 4)]));
         assert_eq!(shapes(&both.copy), named(&[("/a", 4), ("/broken", 4), ("/gone", 4)]));
-        assert_eq!(shapes(&both.nodes), named(&[("/a", 6), ("/new", 4)]));
+        assert_eq!(both.lost.iter().collect::<Vec<_>>(), ["/broken", "/gone"]);
+        assert_eq!(both.node_defects.len(), 1);
         let defects: Vec<_> = hierarchy.defects.iter().map(|defect| defect.path.as_str()).collect();
         assert_eq!((defects, hierarchy.groups.len()), (vec!["/broken"], 1));
     }

@@ -4,17 +4,18 @@
 //! lead out of the store, without a race; where the kernel lacks it, links are resolved first. Only regular files
 //! are read: a FIFO would hang the reader.
 
+mod listing;
+
 use std::fs::File;
 use std::io;
-use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat};
 
-use super::any::{Child, ChildKind, ObjectInfo, ObjectKind, ObjectStat, too_large};
+use super::any::{Child, ChildKind, ObjectKind, ObjectStat, too_large};
 use super::key::join;
 use super::remote::FetchResult;
 use super::seen::{Reads, Seen, SeenLog, local_stamp};
@@ -32,21 +33,6 @@ pub struct LocalStore {
     seen: Option<Box<SeenLog>>,
 }
 
-/// Linked directories that one listing enters: links to directories of links multiply.
-const LINKED_FOLDERS_MOST: u32 = 10_000;
-
-/// One listing under way.
-struct Walk<'a> {
-    start: &'a Path,
-    /// Which folders are entered, by their key.
-    enter: &'a dyn Fn(&str) -> bool,
-    /// Linked directories entered so far.
-    links: u32,
-    /// Where the links that are being followed lie, links resolved.
-    followed: Vec<PathBuf>,
-    visit: &'a mut dyn FnMut(ObjectInfo<'_>) -> ControlFlow<()>,
-}
-
 /// What a directory entry is.
 struct Found {
     kind: ObjectKind,
@@ -62,10 +48,9 @@ impl Found {
         Self { kind, size: 0, stamp: 0, changed: None, locked: false }
     }
 
-    fn of(kind: ObjectKind, metadata: &std::fs::Metadata) -> Self {
-        let stamp = local_stamp(metadata.mtime(), metadata.mtime_nsec(), metadata.ino());
-        let locked = metadata.mode() & 0o444 == 0;
-        Self { kind, size: metadata.size(), stamp, changed: Some(metadata.mtime()), locked }
+    fn of(kind: ObjectKind, stat: &Stat) -> Self {
+        let (size, locked) = (stat.st_size.cast_unsigned(), stat.st_mode & 0o444 == 0);
+        Self { kind, size, stamp: stamp_of(stat), changed: Some(stat.st_mtime), locked }
     }
 }
 
@@ -114,8 +99,8 @@ impl LocalStore {
     /// Opens a regular file; `None` if it is absent or a directory.
     fn open_object(&self, key: &str) -> Result<Option<(File, u64)>> {
         let failed = |error: io::Error| io_error(&format!("could not read {}", self.place(key)), error);
-        let file = match self.open_beneath(key) {
-            Ok(file) => file,
+        let file: File = match self.open_beneath(key, OFlags::empty()) {
+            Ok(file) => file.into(),
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
                 self.saw(key, || Seen::Absent);
                 return self.absent_or_dangling(key);
@@ -184,14 +169,16 @@ impl LocalStore {
             && found(folder, AtFlags::empty()).is_ok()
     }
 
-    fn open_beneath(&self, key: &str) -> io::Result<File> {
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+    /// Opens what stands at a key, which `also` says more of: that of the root is empty.
+    fn open_beneath(&self, key: &str, also: OFlags) -> io::Result<OwnedFd> {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY | also;
+        let path = if key.is_empty() { "." } else { key };
         if self.follow_links {
-            return Ok(rustix::fs::openat(&self.directory, key, flags, Mode::empty())?.into());
+            return Ok(rustix::fs::openat(&self.directory, path, flags, Mode::empty())?);
         }
         let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        match rustix::fs::openat2(&self.directory, key, flags, Mode::empty(), beneath) {
-            Ok(file) => Ok(file.into()),
+        match rustix::fs::openat2(&self.directory, path, flags, Mode::empty(), beneath) {
+            Ok(file) => Ok(file),
             // XDEV: a link leads out, or is absolute; no openat2: old kernels and some sandboxes
             Err(rustix::io::Errno::XDEV | rustix::io::Errno::NOSYS | rustix::io::Errno::PERM) => {
                 self.open_resolved(key, flags)
@@ -200,28 +187,13 @@ impl LocalStore {
         }
     }
 
-    /// Returns whether a folder lies inside the root, links resolved: one look-up mostly, where resolving takes one for
-    /// each folder on the way.
-    fn is_inside(&self, prefix: &str) -> io::Result<bool> {
-        let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        let flags = OFlags::PATH | OFlags::CLOEXEC;
-        let folder = if prefix.is_empty() { "." } else { prefix };
-        match rustix::fs::openat2(&self.directory, folder, flags, Mode::empty(), beneath) {
-            Ok(_) => Ok(true),
-            Err(_) => {
-                let path = self.canonical_root.join(prefix).canonicalize()?;
-                Ok(self.follow_links || path.starts_with(&self.canonical_root))
-            }
-        }
-    }
-
-    /// Opens a file after resolving every link, if it lies inside the root.
-    fn open_resolved(&self, key: &str, flags: OFlags) -> io::Result<File> {
+    /// Opens a path after resolving every link, if it lies inside the root.
+    fn open_resolved(&self, key: &str, flags: OFlags) -> io::Result<OwnedFd> {
         let path = self.canonical_root.join(key).canonicalize()?;
         if !path.starts_with(&self.canonical_root) {
             return Err(rustix::io::Errno::XDEV.into());
         }
-        Ok(rustix::fs::openat(CWD, &path, flags | OFlags::NOFOLLOW, Mode::empty())?.into())
+        Ok(rustix::fs::openat(CWD, &path, flags | OFlags::NOFOLLOW, Mode::empty())?)
     }
 
     /// Returns the size and stamp of a file, `None` if it is absent or a link that leads nowhere.
@@ -243,8 +215,8 @@ impl LocalStore {
         };
         match rustix::fs::statat(&self.directory, path, AtFlags::empty()) {
             Ok(stat) => {
-                let stamp = local_stamp(stat.st_mtime, stat.st_mtime_nsec.cast_signed(), stat.st_ino);
-                let found_folder = rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir();
+                let stamp = stamp_of(&stat);
+                let found_folder = FileType::from_raw_mode(stat.st_mode).is_dir();
                 Ok(match (is_folder, found_folder) {
                     (true, true) => Seen::Folder(stamp),
                     (false, false) => Seen::Object(ObjectStat { size: stat.st_size.cast_unsigned(), stamp }),
@@ -333,118 +305,21 @@ impl LocalStore {
             .collect()
     }
 
-    /// Calls `visit` for the objects below `prefix` until it breaks off; linked directories inside the store are entered.
-    pub fn list_while(
-        &self,
-        prefix: &str,
-        visit: &mut dyn FnMut(ObjectInfo<'_>) -> ControlFlow<()>,
-    ) -> Result<()> {
-        let start = self.canonical_root.join(prefix);
-        match self.is_inside(prefix) {
-            Ok(true) => {}
-            Ok(false) => return Err(self.outside(prefix)),
-            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-                return self.absent_or_dangling(prefix).map(|_| ());
-            }
-            Err(error) => return Err(io_error(&format!("could not list {}", start.display()), error)),
-        }
-        let enter = &|_: &str| true;
-        self.list_folder(&start, &mut Walk { start: &start, enter, links: 0, followed: Vec::new(), visit })
-            .map(|_| ())
-    }
-
-    /// Calls `visit` for all objects except those below folders that `enter` refuses by their key.
-    pub fn list_entering(
-        &self,
-        enter: &dyn Fn(&str) -> bool,
-        visit: &mut dyn FnMut(ObjectInfo<'_>) -> ControlFlow<()>,
-    ) -> Result<()> {
-        let start = &self.canonical_root;
-        self.list_folder(start, &mut Walk { start, enter, links: 0, followed: Vec::new(), visit }).map(|_| ())
-    }
-
-    /// Visits what lies below a folder, which may be a link to one.
-    fn list_folder(&self, folder: &Path, walk: &mut Walk<'_>) -> Result<ControlFlow<()>> {
-        let mut entries = walkdir::WalkDir::new(folder).follow_root_links(true).into_iter();
-        while let Some(entry) = entries.next() {
-            let entry = entry.map_err(|error| {
-                let place = error.path().unwrap_or(folder).display().to_string();
-                let error = error.into_io_error().unwrap_or_else(|| io::Error::other("links in a circle"));
-                io_error(&format!("could not list {place}"), error)
-            })?;
-            if entry.file_type().is_dir() {
-                let key = entry.path().strip_prefix(walk.start).ok().and_then(Path::to_str);
-                if key.is_some_and(|key| !key.is_empty() && !(walk.enter)(key)) {
-                    entries.skip_current_dir();
-                }
-                continue;
-            }
-            // a link that is the folder itself comes first
-            let (path, is_folder) = (entry.path(), entry.depth() == 0);
-            if is_folder && path.is_dir() {
-                continue;
-            }
-            let Found { kind, size, stamp, changed, locked } = self.found(path, entry.file_type())?;
-            if kind == ObjectKind::Regular && entry.path_is_symlink() && path.is_dir() {
-                let key = path.strip_prefix(walk.start).ok().and_then(Path::to_str);
-                if key.is_some_and(|key| !(walk.enter)(key)) {
-                    continue;
-                }
-                walk.links += 1;
-                if walk.links > LINKED_FOLDERS_MOST {
-                    let message = format!(
-                        "could not list {}: more than {LINKED_FOLDERS_MOST} linked directories",
-                        walk.start.display()
-                    );
-                    return Err(Error::new(ErrorKind::Unreadable, message));
-                }
-                if self.list_linked(path, walk)?.is_break() {
-                    return Ok(ControlFlow::Break(()));
-                }
-                continue;
-            }
-            // a name that is not UTF-8 is no Zarr key
-            let Some(key) = path.strip_prefix(walk.start).unwrap_or(path).to_str() else { continue };
-            if (walk.visit)(ObjectInfo { key, size, kind, stamp, changed, locked }).is_break() {
-                return Ok(ControlFlow::Break(()));
-            }
-        }
-        Ok(ControlFlow::Continue(()))
-    }
-
-    /// Visits what lies below a link to a folder, unless that holds the link itself: such circles hold nothing new.
-    fn list_linked(&self, link: &Path, walk: &mut Walk<'_>) -> Result<ControlFlow<()>> {
-        let failed = |error: io::Error| io_error(&format!("could not look at {}", link.display()), error);
-        let target = link.canonicalize().map_err(failed)?;
-        let place = link.parent().unwrap_or(link).canonicalize().map_err(failed)?;
-        walk.followed.push(place);
-        let circle = walk.followed.iter().any(|place| place.starts_with(&target));
-        let flow = if circle { Ok(ControlFlow::Continue(())) } else { self.list_folder(link, walk) };
-        walk.followed.pop();
-        flow
-    }
-
-    /// Returns what a directory entry is, links looked through.
-    fn found(&self, path: &Path, file_type: std::fs::FileType) -> Result<Found> {
-        let failed = |error: io::Error| io_error(&format!("could not look at {}", path.display()), error);
-        if file_type.is_file() {
-            let metadata = std::fs::symlink_metadata(path).map_err(failed)?;
-            return Ok(Found::of(ObjectKind::Regular, &metadata));
-        }
-        if !file_type.is_symlink() {
-            return Ok(Found::nothing(ObjectKind::Special));
-        }
+    /// Returns what a link leads to.
+    fn behind_link(&self, path: &Path) -> Result<Found> {
         let Ok(target) = path.canonicalize() else {
             return Ok(Found::nothing(ObjectKind::DanglingLink));
         };
-        let metadata = std::fs::metadata(&target).map_err(failed)?;
+        let stat = rustix::fs::stat(&target)
+            .map_err(|error| io_error(&format!("could not look at {}", path.display()), error.into()))?;
+        let kind = FileType::from_raw_mode(stat.st_mode);
         let inside = self.follow_links || target.starts_with(&self.canonical_root);
-        let kind = match (metadata.is_file() || metadata.is_dir(), inside) {
+        let kind = match (kind.is_file() || kind.is_dir(), inside) {
             (false, _) => ObjectKind::Special,
             (true, true) => ObjectKind::Regular,
             (true, false) => ObjectKind::OutsideLink,
         };
-        Ok(Found::of(kind, &metadata))
+        Ok(Found::of(kind, &stat))
     }
 
     /// Returns the entries directly below `prefix`, sorted; empty if it is absent.
@@ -481,8 +356,10 @@ impl LocalStore {
                 ChildKind::Directory
             } else if file_type.is_file() {
                 ChildKind::Object(ObjectKind::Regular)
+            } else if !file_type.is_symlink() {
+                ChildKind::Object(ObjectKind::Special)
             } else {
-                let Found { kind, .. } = self.found(&entry.path(), file_type)?;
+                let Found { kind, .. } = self.behind_link(&entry.path())?;
                 if kind == ObjectKind::Regular && entry.path().is_dir() {
                     if self.leads_in_a_circle(prefix, &entry.path()).map_err(failed)? {
                         continue;
@@ -524,6 +401,10 @@ fn io_error(message: &str, error: io::Error) -> Error {
         _ => ErrorKind::Unreadable,
     };
     Error::new(kind, message).with_source(error)
+}
+
+fn stamp_of(stat: &Stat) -> u64 {
+    local_stamp(stat.st_mtime, stat.st_mtime_nsec.cast_signed(), stat.st_ino)
 }
 
 #[cfg(test)]

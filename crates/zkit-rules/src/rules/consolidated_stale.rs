@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use zkit_core::hierarchy::{ArrayNode, Consolidation, Hierarchy};
+use zkit_core::hierarchy::{ArrayNode, Consolidation};
 use zkit_core::metadata::{ArrayMetadata, Object, ZarrFormat};
 use zkit_report::{Confidence, Severity};
 
@@ -38,9 +38,10 @@ const REMEDY: &str =
     "consolidate the metadata again: python -c \"import zarr; zarr.consolidate_metadata('STORE')\"";
 
 fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
-    let Some(Consolidation { copy, nodes }) = store.consolidation else { return };
+    let Some(Consolidation { copy, lost, node_defects }) = store.consolidation else { return };
     let remedy = REMEDY.replace("STORE", &copy.url);
-    if nodes.arrays.is_empty() && nodes.defects.is_empty() && !copy.arrays.is_empty() {
+    let own_arrays = store.hierarchy.arrays.iter().filter(|array| !lost.contains(&array.path));
+    if own_arrays.clone().next().is_none() && node_defects.is_empty() && !copy.arrays.is_empty() {
         finder
             .store(format!(
                 "consolidated metadata describes {} arrays, and not one of them is there: it was copied alone",
@@ -51,37 +52,34 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
             .remedy("copy the whole store, or take it for the description it is");
         return;
     }
-    for said in copy.arrays.iter().filter(|said| store.array(&said.path).is_some()) {
-        match node(nodes, &said.path) {
-            Some(own) => compare(&said.metadata, &own.metadata, &said.path, finder, &remedy),
+    let broken: BTreeSet<&str> = node_defects.iter().map(|defect| defect.path.as_str()).collect();
+    for said in &copy.arrays {
+        let Some(own) = store.array(&said.path) else { continue };
+        if !lost.contains(&said.path) {
+            compare(&said.metadata, &own.node.metadata, &said.path, finder, &remedy);
+        } else if !broken.contains(said.path.as_str()) {
             // a broken or unreadable document is told under its own rule
-            None if nodes.defects.iter().any(|defect| defect.path == said.path) => {}
-            None => {
-                let message = "consolidated metadata describes it, and the array is gone: it opens, and reads as fill value";
-                finder.array(&said.path, message).remedy(&remedy);
-            }
+            let message = "consolidated metadata describes it, and the array is gone: it opens, and reads as fill value";
+            finder.array(&said.path, message).remedy(&remedy);
         }
     }
-    for own in nodes.arrays.iter().filter(|own| store.array(&own.path).is_some()) {
-        let hidden =
-            node(copy, &own.path).is_none() && !copy.defects.iter().any(|defect| defect.path == own.path);
-        if hidden {
-            finder
-                .array(&own.path, "consolidated metadata lacks it: readers that use it do not see the array")
-                .severity(Severity::Warning)
-                .remedy(&remedy);
-        }
+    let told: BTreeSet<&str> = copy.defects.iter().map(|defect| defect.path.as_str()).collect();
+    let is_hidden = |own: &ArrayNode| {
+        // sorted by path
+        let named = copy.arrays.binary_search_by(|array| array.path.cmp(&own.path)).is_ok();
+        !named && !told.contains(own.path.as_str())
+    };
+    for own in own_arrays.filter(|own| is_hidden(own) && store.array(&own.path).is_some()) {
+        finder
+            .array(&own.path, "consolidated metadata lacks it: readers that use it do not see the array")
+            .severity(Severity::Warning)
+            .remedy(&remedy);
     }
-    for said in &copy.groups {
-        if let Some(own) = nodes.groups.iter().find(|own| own.path == said.path) {
+    for said in copy.groups.iter().filter(|said| !lost.contains(&said.path)) {
+        if let Some(own) = store.hierarchy.groups.iter().find(|own| own.path == said.path) {
             compare_attributes(&said.attributes, &own.attributes, &said.path, finder, &remedy);
         }
     }
-}
-
-fn node<'a>(hierarchy: &'a Hierarchy, path: &str) -> Option<&'a ArrayNode> {
-    let found = hierarchy.arrays.binary_search_by(|array| array.path.as_str().cmp(path)).ok()?;
-    hierarchy.arrays.get(found)
 }
 
 fn compare(
@@ -91,6 +89,9 @@ fn compare(
     finder: &mut Finder<'_>,
     remedy: &str,
 ) {
+    if consolidated == own {
+        return;
+    }
     let texts = |metadata: &ArrayMetadata| -> Vec<(&'static str, String)> {
         let codecs: Vec<String> = metadata.codecs.iter().map(ToString::to_string).collect();
         let mut fill = metadata.fill_value.to_v3(&metadata.data_type);

@@ -1,3 +1,4 @@
+use std::ops::ControlFlow;
 use std::os::unix::fs::symlink;
 
 use super::*;
