@@ -275,6 +275,7 @@ fn look_at_parquet_references(
 pub(crate) fn is_complete(observed: &StoreObservation<'_>) -> bool {
     let surveys = || observed.arrays.iter().filter_map(|array| array.survey.as_ref());
     !observed.hierarchy.unreadable
+        && observed.defects("unreadable").next().is_none()
         && !surveys().any(|survey| survey.unreadable)
         && crate::values::is_complete(observed)
         && observed.files.as_ref().is_none_or(|files| files.unlisted.is_none())

@@ -99,9 +99,12 @@ pub fn is_id(coordinate: &Coordinate, policy: &Policy) -> bool {
     if is_declared_id(&coordinate.path, policy) {
         return true;
     }
-    if !matches!(coordinate.values, Values::Ints(_) | Values::UInts(_) | Values::Texts(_)) {
-        return false;
-    }
+    matches!(coordinate.values, Values::Ints(_) | Values::UInts(_) | Values::Texts(_))
+        && has_id_name(coordinate)
+}
+
+/// Returns whether a coordinate is named as ids are.
+pub fn has_id_name(coordinate: &Coordinate) -> bool {
     let name = coordinate.name().to_ascii_lowercase();
     let name = name.strip_suffix('s').unwrap_or(&name);
     let telling = [

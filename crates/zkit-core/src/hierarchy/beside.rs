@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::node::{ArrayNode, Consolidated, Hierarchy, StoreKind};
 use super::open::MAX_DOCUMENT_BYTES;
 use super::walk;
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::metadata::{ArrayMetadata, Defect, Json, Object, ZarrFormat};
 use crate::store::join;
 
@@ -88,9 +88,9 @@ impl Hierarchy {
     }
 
     /// Reads the `.zarray` that lies beside the `zarr.json` of each v3 array, where one does; defects are those of the
-    /// v2 documents.
+    /// v2 documents, unreadable ones among them.
     ///
-    /// One small read a v3 array, and one more where there is something.
+    /// One small read a v3 array, and one more where there is something. Errors: `Cancelled`.
     pub fn v2_twins(&self) -> Result<(Vec<ArrayNode>, Vec<Defect>)> {
         let Some(store) = &self.store else { return Ok((Vec::new(), Vec::new())) };
         let arrays: Vec<&ArrayNode> =
@@ -98,7 +98,16 @@ impl Hierarchy {
         let keys: Vec<String> = arrays.iter().map(|array| join(array.prefix(), ".zarray")).collect();
         let (mut twins, mut defects) = (Vec::new(), Vec::new());
         for (array, fetched) in arrays.into_iter().zip(store.get_many(&keys, MAX_DOCUMENT_BYTES)) {
-            let Some(text) = fetched? else { continue };
+            let text = match fetched {
+                Ok(Some(text)) => text,
+                Ok(None) => continue,
+                Err(error) if error.kind() == ErrorKind::Cancelled => return Err(error),
+                // one array that cannot be looked at hides no other
+                Err(error) => {
+                    defects.push(Defect::new(&array.path, "unreadable", error.one_line()));
+                    continue;
+                }
+            };
             let document = match Json::parse(&text) {
                 Ok(Json::Object(document)) => document,
                 Ok(_) => {
@@ -200,5 +209,10 @@ mod tests {
         let hierarchy = Hierarchy::open(&url, &StoreOptions::default()).unwrap();
         let (twins, defects) = hierarchy.v2_twins().unwrap();
         assert_eq!((twins.len(), twins[0].metadata.shape(), defects.len()), (1, &[4][..], 0));
+        // one that cannot be read hides nothing else
+        std::fs::remove_file(folder.path().join(".zarray")).unwrap();
+        std::os::unix::fs::symlink("nowhere", folder.path().join(".zarray")).unwrap();
+        let (twins, defects) = hierarchy.v2_twins().unwrap();
+        assert_eq!((twins.len(), defects[0].rule), (0, "unreadable"));
     }
 }

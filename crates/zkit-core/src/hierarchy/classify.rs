@@ -138,8 +138,13 @@ fn has_n5_attributes(store: &Store, children: &[crate::store::Child]) -> Result<
     let keys: Vec<String> = std::iter::once("attributes.json".to_owned())
         .chain(directories.map(|child| format!("{}/attributes.json", child.name)))
         .collect();
-    for fetched in store.get_many(&keys, 1 << 20) {
-        let Some(text) = fetched? else { continue };
+    for (at, fetched) in store.get_many(&keys, 1 << 20).into_iter().enumerate() {
+        let text = match fetched {
+            Ok(Some(text)) => text,
+            // a folder that cannot be looked into says nothing of those beside it
+            Err(error) if at == 0 || error.kind() == ErrorKind::Cancelled => return Err(error),
+            Ok(None) | Err(_) => continue,
+        };
         let Ok(document) = Json::parse(&text) else { continue };
         if document.get("n5").is_some()
             || (document.get("dimensions").is_some() && document.get("blockSize").is_some())

@@ -15,6 +15,8 @@ const SAME: f64 = 0.01;
 const MEDIAN_OF: usize = 100_000;
 /// Gaps that are named at most.
 const GAPS_MOST: usize = 64;
+/// Gaps between two parts of a year are of so many steps at least.
+const SEASON_LEAST: u64 = 10;
 /// Nanoseconds of a day.
 const DAY: f64 = 86_400e9;
 
@@ -45,7 +47,8 @@ pub struct Gaps {
     pub missing: u64,
     /// The gaps in ascending order of their values; at most 64 of them.
     pub named: Vec<Gap>,
-    /// Whether gaps like these recur so evenly that they are no loss: nights, week-ends, seasons, or a step that changes.
+    /// Whether gaps like these recur so evenly that they are no loss: nights, week-ends, seasons, leap days, or a step that
+    /// changes.
     pub recurring: bool,
 }
 
@@ -134,7 +137,9 @@ pub(super) fn steps_of(coordinate: &Coordinate, sorted: &[usize]) -> Option<Step
         return Some(none);
     }
     let Some((step, strides)) = regular(coordinate, sorted) else { return Some(none) };
-    Some(Steps { step: Some(step), gaps: gaps_of(sorted, &strides.many) })
+    let mut gaps = gaps_of(sorted, &strides.many);
+    gaps.recurring |= are_seasons(&strides.many, sorted.len()) || are_leap_days(coordinate, step, &gaps);
+    Some(Steps { step: Some(step), gaps })
 }
 
 /// Returns the step and each difference in it, if most differences are the step.
@@ -259,6 +264,36 @@ fn recur(found: &[(usize, u64)]) -> bool {
     alike(lengths) && alike(apart)
 }
 
+/// Returns whether two gaps part three runs of one length, which is that of a part of the year: too few to recur.
+fn are_seasons(found: &[(usize, u64)], values: usize) -> bool {
+    let &[(first, missing), (second, missing_again)] = found else { return false };
+    let near = |one: u64, other: u64| one.abs_diff(other) <= 1 + other / 10;
+    let run = (second - first) as u64;
+    let outer = [(first + 1) as u64, (values - 1 - second) as u64];
+    // the runs at both ends may be cut
+    let whole =
+        outer.iter().all(|&outer| outer <= run + 1 + run / 10) && outer.iter().any(|&outer| near(outer, run));
+    near(missing, missing_again) && missing >= SEASON_LEAST && missing.saturating_mul(4) >= run && whole
+}
+
+/// Returns whether what is missing is 29 February alone: models without leap years that are dated by a calendar with them.
+fn are_leap_days(coordinate: &Coordinate, step: Step, gaps: &Gaps) -> bool {
+    let (Values::Times { values, calendar }, Step::Even(step)) = (&coordinate.values, step) else {
+        return false;
+    };
+    #[expect(clippy::cast_possible_truncation, reason = "a step of a day at most")]
+    let step = step as i128;
+    let is_leap_day = |nanoseconds: i128| {
+        let date = Time::from_nanoseconds(nanoseconds).map(|time| time.date(*calendar));
+        date.is_some_and(|date| (date.month, date.day) == (2, 29))
+    };
+    gaps.count == gaps.named.len()
+        && gaps
+            .named
+            .iter()
+            .all(|gap| is_leap_day(values[gap.after] + step) && is_leap_day(values[gap.before] - step))
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::analyse::analyse;
@@ -333,6 +368,38 @@ mod tests {
         assert!(steps(&summers).gaps.recurring);
         let forecast = hours((0..90).chain((90..120).step_by(3)));
         assert!(steps(&forecast).gaps.recurring);
+    }
+
+    #[test]
+    fn two_winters_between_three_summers_are_no_loss() {
+        let summer = |year: i64, days: i64| (0..days).map(move |day| (year * 365 + day) * 24);
+        let whole = hours(summer(0, 183).chain(summer(1, 183)).chain(summer(2, 183)));
+        assert!(steps(&whole).gaps.recurring);
+        let cut = hours(summer(0, 183).chain(summer(1, 183)).chain(summer(2, 40)));
+        assert!(steps(&cut).gaps.recurring);
+        let lost = hours((0..300).chain(312..500).chain(512..1000).map(|day| day * 24));
+        assert!(!steps(&lost).gaps.recurring, "runs of other lengths");
+    }
+
+    #[test]
+    fn leap_days_that_a_model_does_not_have_are_no_loss() {
+        let days = |left_out: (u8, u8)| {
+            let all = (2019..2022).flat_map(|year| {
+                (1..13).flat_map(move |month| {
+                    let last = Calendar::ProlepticGregorian.month_days(year, month);
+                    (1..=last).map(move |day| (year, month, day))
+                })
+            });
+            dates(all.filter(move |&(_, month, day)| (month, day) != left_out), Calendar::ProlepticGregorian)
+        };
+        assert!(steps(&days((2, 29))).gaps.recurring);
+        let one_day = days((2, 29));
+        assert_eq!(steps(&one_day).gaps.missing, 1);
+        assert!(
+            !steps(&dates((1..32).filter(|&day| day != 9).map(|day| (2020, 1, day)), Calendar::Standard))
+                .gaps
+                .recurring
+        );
     }
 
     #[test]

@@ -7,6 +7,7 @@ use zkit_report::{Confidence, Severity};
 use crate::coordinates::CoordinateObservation;
 use crate::depth::Depth;
 use crate::finder::Finder;
+use crate::ids::has_id_name;
 use crate::observe::{ArrayObservation, StoreObservation};
 use crate::rule::{Check, Rule};
 
@@ -111,9 +112,13 @@ fn check_missing(read: &CoordinateObservation, finder: &mut Finder<'_>) {
         .evidence("missing", count)
         .evidence("position", first)
         .remedy("write the coordinate again");
-    match coordinate.axis {
-        Axis::Time => finding.severity(Severity::Warning),
-        _ => finding.severity(Severity::Info).confidence(Confidence::Medium),
+    // bins may end at infinity, and groups may have one without a name
+    match (coordinate.axis, analysis.first_missing) {
+        (Axis::Other, _) if !has_id_name(coordinate) => {
+            finding.severity(Severity::Info).confidence(Confidence::Medium)
+        }
+        (_, None) => finding.severity(Severity::Info).confidence(Confidence::Medium),
+        (_, Some(_)) => finding.severity(Severity::Warning),
     };
 }
 
@@ -121,7 +126,7 @@ fn check_missing(read: &CoordinateObservation, finder: &mut Finder<'_>) {
 mod tests {
     use zkit_report::Severity;
 
-    use crate::testing::{TestStore, coordinate_array};
+    use crate::testing::{TestStore, coordinate_array, v2_array};
 
     const DAYS: &str = r#"{"units": "days since 2020-01-01"}"#;
 
@@ -168,6 +173,23 @@ mod tests {
             store.findings("coordinate-not-monotonic").len()
         };
         assert_eq!([found("step"), found("hour_of_day")], [1, 0]);
+    }
+
+    #[test]
+    fn rows_that_nothing_names_are_a_warning_where_readers_search() {
+        let severity = |name: &str| {
+            let values: Vec<u8> =
+                [50.0, f64::NAN, 48.0, 47.0].into_iter().flat_map(f64::to_le_bytes).collect();
+            let store = TestStore::new()
+                .array(name, &v2_array(&[4], &[4]).replace("<f4", "<f8"))
+                .file(&format!("{name}/.zattrs"), format!(r#"{{"_ARRAY_DIMENSIONS":["{name}"]}}"#).as_bytes())
+                .file(&format!("{name}/0"), &values);
+            store.findings("coordinate-not-monotonic")[0].severity
+        };
+        assert_eq!(
+            ["latitude", "file_id", "bin"].map(severity),
+            [Severity::Warning, Severity::Warning, Severity::Info]
+        );
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use zkit_core::kernels::scan::Statistics;
 use zkit_core::metadata::{DataType, Json};
+use zkit_core::select::{Axis, Gap, Order, is_coordinate};
 use zkit_report::format;
 use zkit_report::{Confidence, Severity};
 
@@ -31,7 +32,8 @@ part reads as fill value.
 On disk: the chunk keys stop at an index of the first dimensions, or lack an index altogether; often the
 same one in several variables.
 
-Legitimate: writers leave out chunks that are all fill value. That is likely along latitude, longitude and other axes of
+Legitimate: writers leave out chunks that are all fill value. Of a coordinate that is one value at most, which continues
+those beside it: the 0 that hours are counted from, in a store that was appended to step by step. Of data it is likely along latitude, longitude and other axes of
 space, unless another value than the fill value stands for missing ones; there a slab is a note. Chunks of what is often
 zero everywhere (rain, snow, counts, flags) are a warning where the fill value is zero. Where values are looked at, they
 tell: where the fill value means \"missing\" (NaN, or what `_FillValue` declares) and some values that are stored are missing
@@ -103,6 +105,9 @@ fn slab_of<'s, 'a>(store: &StoreObservation<'a>, array: &'s ArrayObservation<'a>
 /// Returns how much a slab matters: whether a legitimate writer leaves one like it.
 fn judge(store: &StoreObservation<'_>, slab: &Slab<'_, '_>) -> (Severity, Confidence) {
     let array = slab.array;
+    if is_coordinate(array.node) {
+        return judge_coordinate(store, array, &slab.absent);
+    }
     let total: u64 = array.node.metadata.grid.counts().iter().product();
     let name = array.dimension_name(slab.dimension);
     let known = name.is_some() && store.coordinate_of(array, slab.dimension).is_some();
@@ -134,6 +139,31 @@ fn judge(store: &StoreObservation<'_>, slab: &Slab<'_, '_>) -> (Severity, Confid
         }
         _ => (Severity::Info, Confidence::Low),
     }
+}
+
+/// Returns how much it matters that chunks of a coordinate are absent. One value may well be the fill value: the first of
+/// hours since the first, where a store is appended to step by step. Several never are, as no two rows are alike.
+fn judge_coordinate(
+    store: &StoreObservation<'_>,
+    array: &ArrayObservation<'_>,
+    absent: &Runs,
+) -> (Severity, Confidence) {
+    let of_one_value = array.node.metadata.grid.largest_chunk_shape() == [1];
+    let (first, last) = absent.iter().next().unwrap_or_default();
+    let excused = match store.coordinate(array.path()) {
+        _ if !of_one_value || absent.len() != 1 || absence(array) == Absence::Missing => false,
+        // nothing was read: most likely it is where the counting begins
+        None => first == 0 && last == 0,
+        Some(read) => {
+            let analysis = &read.analysis;
+            let broken =
+                matches!(analysis.order, Order::Broken { .. }) && read.coordinate.axis != Axis::Other;
+            let mut gaps = analysis.steps.iter().flat_map(|steps| &steps.gaps.named);
+            let is_beside = |gap: &Gap| [gap.after as u64, gap.before as u64].contains(&first);
+            !broken && analysis.duplicates.extra == 0 && !gaps.any(is_beside)
+        }
+    };
+    if excused { (Severity::Info, Confidence::Low) } else { (Severity::Error, Confidence::High) }
 }
 
 /// Returns whether what was looked at leaves room for chunks that are fill value by right: some values are, or not all
@@ -411,6 +441,34 @@ mod tests {
         assert_eq!((chunks[0].first[0], chunks[0].last[0], chunks.len()), (5, 7, 1));
         assert_eq!(found[0].evidence["variables_alike"], 2);
         assert!(found[0].message.contains("index 5 of time"), "{}", found[0].message);
+    }
+
+    #[test]
+    fn a_coordinate_may_lack_the_value_that_it_counts_from() {
+        let severities = |chunk: usize, values: &[i64]| -> Vec<Severity> {
+            let metadata = v2_array(&[values.len() as u64], &[chunk as u64]).replace("<f4", "<i8");
+            let mut store = TestStore::new()
+                .array("time", &metadata)
+                .file("time/.zattrs", br#"{"_ARRAY_DIMENSIONS":["time"],"units":"hours since 2020-01-01"}"#);
+            for (at, chunk) in values.chunks(chunk).enumerate() {
+                // as a writer leaves out what is all fill value
+                if chunk.iter().any(|&value| value != 0) {
+                    let bytes: Vec<u8> = chunk.iter().flat_map(|value| value.to_le_bytes()).collect();
+                    store = store.file(&format!("time/{at}"), &bytes);
+                }
+            }
+            store.findings("missing-slab").into_iter().map(|found| found.severity).collect()
+        };
+        assert_eq!(severities(1, &[0, 1, 2, 3, 4, 5, 6, 7]), []);
+        assert_eq!(severities(1, &[-2, -1, 0, 1, 2]), []);
+        assert_eq!(
+            severities(1, &[0, 101, 102, 103, 104, 105, 106, 107, 108]),
+            [Severity::Error],
+            "no step goes so far"
+        );
+        assert_eq!(severities(1, &[1, 2, 3, 0, 5, 6, 7]), [Severity::Error]);
+        assert_eq!(severities(2, &[1, 2, 3, 4, 0, 0, 7, 8]), [Severity::Error]);
+        assert_eq!(severities(2, &[1, 2, 3, 4, 5, 6, 0, 0]), [Severity::Error]);
     }
 
     #[test]

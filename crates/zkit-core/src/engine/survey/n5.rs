@@ -113,9 +113,15 @@ pub fn read_n5(store: &Store, closeness: Option<Closeness>) -> Result<N5Containe
     let mut datasets: BTreeMap<String, Attributes> = BTreeMap::new();
     let mut broken = Vec::new();
     for (key, fetched) in documents.iter().zip(store.get_many(&documents, ATTRIBUTES_BYTES_MOST)) {
-        let Some(text) = fetched? else { continue };
         let prefix = key.strip_suffix("attributes.json").unwrap_or_default().to_owned();
-        match parsed(&prefix, &text) {
+        let found = match fetched {
+            Ok(Some(text)) => parsed(&prefix, &text),
+            Ok(None) => continue,
+            Err(error) if error.kind() == ErrorKind::Cancelled => return Err(error),
+            // one dataset that cannot be looked at hides no other
+            Err(error) => Err(("unreadable", error.one_line())),
+        };
+        match found {
             Ok(Some(attributes)) => _ = datasets.insert(prefix, attributes),
             Ok(None) => {}
             Err((rule, message)) => {
