@@ -118,6 +118,7 @@ fn judge(store: &StoreObservation<'_>, slab: &Slab<'_, '_>) -> (Severity, Confid
             (Severity::Info, Confidence::Low)
         }
         _ if holds_what_is_left_out(array) => (Severity::Info, Confidence::Low),
+        Absence::Value if known && is_first_value(array, &slab.absent) => (Severity::Info, Confidence::Low),
         Absence::Undefined if total >= CHUNKS_LEAST || known => (Severity::Error, Confidence::High),
         // writers leave out chunks of zeros: one in the middle is no writer that stopped, and rain may not fall for months
         Absence::Value
@@ -148,12 +149,11 @@ fn judge_coordinate(
     array: &ArrayObservation<'_>,
     absent: &Runs,
 ) -> (Severity, Confidence) {
-    let of_one_value = array.node.metadata.grid.largest_chunk_shape() == [1];
-    let (first, last) = absent.iter().next().unwrap_or_default();
+    let first = absent.iter().next().map_or(0, |(first, _)| first);
     let excused = match store.coordinate(array.path()) {
-        _ if !of_one_value || absent.len() != 1 || absence(array) == Absence::Missing => false,
+        _ if !is_one_value(array, absent) || absence(array) == Absence::Missing => false,
         // nothing was read: most likely it is where the counting begins
-        None => first == 0 && last == 0,
+        None => is_first_value(array, absent),
         Some(read) => {
             let analysis = &read.analysis;
             let broken =
@@ -164,6 +164,16 @@ fn judge_coordinate(
         }
     };
     if excused { (Severity::Info, Confidence::Low) } else { (Severity::Error, Confidence::High) }
+}
+
+/// Returns whether one value is absent, in a chunk of its own.
+fn is_one_value(array: &ArrayObservation<'_>, absent: &Runs) -> bool {
+    absent.len() == 1 && array.node.metadata.grid.largest_chunk_shape() == [1]
+}
+
+/// Returns whether only the first value is absent, from which the others may count.
+fn is_first_value(array: &ArrayObservation<'_>, absent: &Runs) -> bool {
+    is_one_value(array, absent) && absent.iter().next() == Some((0, 0))
 }
 
 /// Returns whether what was looked at leaves room for chunks that are fill value by right: some values are, or not all

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use zkit_core::engine::{ChunkFault, FaultyChunks, Keys};
 use zkit_core::grid::ChunkSet;
 use zkit_core::hierarchy::{ArrayNode, Reference, References};
-use zkit_core::metadata::{DataType, Json};
+use zkit_core::metadata::{DataType, Defect, Json};
 use zkit_report::{ChunkBox, format};
 
 use crate::boxes::Runs;
@@ -20,11 +20,19 @@ pub(crate) fn report_defects(
     remedy: &str,
 ) {
     for defect in store.defects(rule) {
-        let draft = match defect.path.as_str() {
-            "/" if store.array("/").is_none() && !is_group(store, "/") => finder.store(&defect.message),
-            path => finder.array(path, &defect.message),
-        };
-        draft.remedy(remedy);
+        draft_of(store, finder, defect).remedy(remedy);
+    }
+}
+
+/// Begins the finding of a defect: that of a node, or of a store that has none.
+pub(crate) fn draft_of<'f>(
+    store: &StoreObservation<'_>,
+    finder: &'f mut Finder<'_>,
+    defect: &Defect,
+) -> Draft<'f> {
+    match defect.path.as_str() {
+        "/" if store.array("/").is_none() && !is_group(store, "/") => finder.store(&defect.message),
+        path => finder.array(path, &defect.message),
     }
 }
 

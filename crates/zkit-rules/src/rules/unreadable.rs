@@ -1,9 +1,12 @@
 //! `unreadable`: something is there and could not be read.
 
+use std::collections::BTreeMap;
+
 use zkit_core::engine::ChunkFault;
+use zkit_core::metadata::Defect;
 use zkit_report::{Confidence, Severity};
 
-use super::shared::{report_defects, report_faults, report_keys};
+use super::shared::{draft_of, report_faults, report_keys};
 use crate::depth::Depth;
 use crate::finder::Finder;
 use crate::observe::StoreObservation;
@@ -30,7 +33,7 @@ What to do: restore permissions (chmod -R a+rX), remount, raise --timeout; then 
 
 fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
     let remedy = "restore access to it (chmod -R a+rX, a mount, credentials), then audit again";
-    report_defects(store, finder, "unreadable", remedy);
+    report_nodes(store, finder, remedy);
     report_faults(store, finder, ChunkFault::Unreadable, ("could not be read", remedy), |_, _| {});
     report_faults(store, finder, ChunkFault::Special, ("is no file", remedy), |_, _| {});
     report_faults(store, finder, ChunkFault::Locked, ("is locked away", remedy), |_, _| {});
@@ -48,9 +51,42 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
     }
 }
 
+/// Reports nodes that cannot be read: of what fails in one of them the first, and how much more.
+fn report_nodes(store: &StoreObservation<'_>, finder: &mut Finder<'_>, remedy: &str) {
+    let mut of_node: BTreeMap<&str, Vec<&Defect>> = BTreeMap::new();
+    for defect in store.defects("unreadable") {
+        of_node.entry(&defect.path).or_default().push(defect);
+    }
+    for defects in of_node.into_values() {
+        let [first, more @ ..] = &defects[..] else { continue };
+        let draft = draft_of(store, finder, first).remedy(remedy);
+        if !more.is_empty() {
+            let messages: Vec<&str> = more.iter().map(|defect| defect.message.as_str()).collect();
+            draft.evidence("also", messages);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use crate::testing::{TestStore, v2_array};
+
+    #[test]
+    fn a_node_that_cannot_be_read_is_one_finding() {
+        let v3 = r#"{"zarr_format":3,"node_type":"array","shape":[8],"data_type":"uint8","fill_value":0,
+            "chunk_grid":{"name":"regular","configuration":{"chunk_shape":[2]}},
+            "chunk_key_encoding":{"name":"default"},"codecs":[{"name":"bytes"}]}"#;
+        let store = TestStore::new().file("a/zarr.json", v3.as_bytes());
+        for name in ["a/.zarray", "b"] {
+            std::os::unix::fs::symlink(name.rsplit('/').next().unwrap(), store.path().join(name)).unwrap();
+        }
+        let found = store.findings("unreadable");
+        assert_eq!(
+            found.iter().filter(|finding| finding.array.as_deref() == Some("/a")).count(),
+            1,
+            "{found:?}"
+        );
+    }
 
     #[test]
     fn permissions_that_let_nobody_read_are_seen_even_by_a_superuser() {
