@@ -93,8 +93,7 @@ fn check_broken(args: &RecompressArgs, source: &Hierarchy, shell: &Shell) -> Res
 }
 
 fn list(store: &Store, arrays: &[&ArrayNode], shell: &Shell) -> Result<Vec<Listed>, Error> {
-    let depth = SurveyDepth::Listing { sample_most: 0 };
-    let surveys = engine::survey(store, arrays, depth, shell.observer(), shell.cancel())?;
+    let surveys = engine::survey(store, arrays, SurveyDepth::Source, shell.observer(), shell.cancel())?;
     let mut listed = Vec::with_capacity(arrays.len());
     for (array, survey) in arrays.iter().zip(surveys) {
         // what cannot be read is no absent chunk: a copy without it would hold fill values in its place

@@ -9,9 +9,13 @@ import threading
 
 
 class Ranges(http.server.SimpleHTTPRequestHandler):
-    """Serves a folder, parts of files too; notes each request."""
+    """Serves a folder, parts of files too; notes each request: its path, and the range or that it was a HEAD."""
 
     seen: list
+
+    def do_HEAD(self):
+        self.seen.append((self.path, "HEAD"))
+        super().do_HEAD()
 
     def do_GET(self):
         self.seen.append((self.path, self.headers.get("Range")))
@@ -20,6 +24,9 @@ class Ranges(http.server.SimpleHTTPRequestHandler):
         if not asked or not os.path.isfile(path):
             return super().do_GET()
         data = pathlib.Path(path).read_bytes()
+        if not data:
+            self.send_error(416)
+            return None
         first, last = asked.removeprefix("bytes=").split("-")
         first, last = (int(first), int(last or len(data) - 1)) if first else (len(data) - int(last), len(data) - 1)
         body = data[first : last + 1]
@@ -35,7 +42,7 @@ class Ranges(http.server.SimpleHTTPRequestHandler):
 
 @contextlib.contextmanager
 def served(root):
-    """The address of a server of the folder, and the requests that it saw: path and range."""
+    """The address of a server of the folder, and the requests that it saw: path, and range or `HEAD`."""
     seen = []
     handler = functools.partial(type("Handler", (Ranges,), {"seen": seen}), directory=str(root))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:

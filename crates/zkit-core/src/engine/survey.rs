@@ -32,7 +32,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::Observer;
 use crate::hierarchy::ArrayNode;
 use crate::metadata::Defect;
-use crate::store::Store;
+use crate::store::{Glance, Store};
+
+/// Decoded bytes of chunks that are fetched where it is asked whether they are there, at most: with larger ones a request more is of
+/// no weight.
+const FETCHED_BYTES_MOST: u64 = 1 << 20;
 
 /// How closely the stored chunks of each array are looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +46,9 @@ pub enum SurveyDepth {
         /// Chunks of an array that its [`Listing::sample`] holds at most.
         sample_most: usize,
     },
+    /// The same, of arrays that are read whole next: where there are no listings, what is asked for comes at once, as far as
+    /// it may be held.
+    Source,
     /// Also the first bytes (for shards, the index) of a sample of the chunks.
     Headers {
         /// Chunks of an array that are looked at, at most.
@@ -80,10 +87,14 @@ pub fn survey(
     observer: &dyn Observer,
     cancel: &Cancel,
 ) -> Result<Vec<ArraySurvey>> {
-    let (SurveyDepth::Listing { sample_most } | SurveyDepth::Headers { sample_most }) = depth;
+    let sample_most = match depth {
+        SurveyDepth::Listing { sample_most } | SurveyDepth::Headers { sample_most } => sample_most,
+        SurveyDepth::Source => 0,
+    };
     observer.meter().arrays_total.add(arrays.len() as u64);
     let listed = spread(store, arrays, |array| {
-        let listed = listing::list(store, array, (sample_most, None), (observer, cancel));
+        let next = if depth == SurveyDepth::Source { whole(array) } else { Glance::Head(0) };
+        let listed = listing::list(store, array, (sample_most, None, next), (observer, cancel));
         observer.meter().arrays_done.add(1);
         listed
     });
@@ -103,6 +114,13 @@ pub fn survey(
         look_at_frames(store, arrays, &mut surveys, observer, cancel)?;
     }
     Ok(surveys)
+}
+
+/// Returns what is read of the chunks of an array next: all of them, but for those that may be large.
+fn whole(array: &ArrayNode) -> Glance {
+    let decoded = array.metadata.chunk_decoded_bytes().filter(|&bytes| bytes <= FETCHED_BYTES_MOST);
+    // a codec that does not help adds a little
+    decoded.map_or(Glance::Head(0), |bytes| Glance::Whole(bytes + bytes / 16 + 1024))
 }
 
 /// Returns the survey of an array that could not be listed, or the error if it concerns the whole run.

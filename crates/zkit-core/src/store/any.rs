@@ -95,6 +95,17 @@ pub struct ObjectInfo<'a> {
     pub locked: bool,
 }
 
+/// What is read of objects next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Glance {
+    /// So many bytes from the start; 0: nothing.
+    Head(u64),
+    /// So many bytes from the end.
+    Tail(u64),
+    /// All of it, unless it has more bytes.
+    Whole(u64),
+}
+
 /// What is known of an object without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ObjectStat {
@@ -338,6 +349,17 @@ impl Store {
             return Err(Error::new(ErrorKind::Unsupported, message));
         };
         keys.par_iter().with_min_len(256).map(|key| folder.see(key)).collect()
+    }
+
+    /// Returns what stands at keys now, in their order, for who reads the objects next: where nothing can be listed, what that takes
+    /// is fetched with the same request and given to its first reader, as far as some tens of megabytes hold it.
+    ///
+    /// Cost and errors: those of [`Self::see_many`].
+    pub fn glance_many(&self, keys: &[&str], glance: Glance) -> Result<Vec<Seen>> {
+        match self {
+            Self::Remote(store) if !self.is_listable() => store.glance_many(keys, glance),
+            _ => self.see_many(keys),
+        }
     }
 
     /// Calls `visit` for every object below `prefix`, in no particular order.

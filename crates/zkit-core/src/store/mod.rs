@@ -17,7 +17,7 @@ mod write_back;
 mod writer;
 mod zip;
 
-pub use any::{Child, ChildKind, ObjectInfo, ObjectKind, ObjectStat, Store, StoreOptions};
+pub use any::{Child, ChildKind, Glance, ObjectInfo, ObjectKind, ObjectStat, Store, StoreOptions};
 pub use key::{is_safe_name, join};
 pub use local::LocalStore;
 pub use memory::MemoryStore;

@@ -9,6 +9,7 @@ mod body;
 mod chunk_cache;
 mod clients;
 mod cut;
+mod glance;
 mod http;
 mod integrity;
 mod listing;
@@ -42,12 +43,13 @@ pub use self::upload::{Conditional, RemoteWriter, UploadRoom, Version};
 use self::ahead::{Ahead, HELD_BYTES_MOST};
 use self::chunk_cache::{CachedReads, Entry};
 use self::clients::build;
+use self::glance::Glances;
 use self::http::{Connector, Patience};
 use self::parts::PartsServer;
 use self::refusals::is_absent;
 use self::versions::Versions;
 use self::window::Window;
-use super::any::{Child, ChildKind, ObjectInfo, ObjectKind, ObjectStat, StoreOptions};
+use super::any::{Child, ChildKind, Glance, ObjectInfo, ObjectKind, ObjectStat, StoreOptions};
 use super::seen::{Reads, Seen, SeenLog, names_stamp};
 use crate::cancel::Cancel;
 use crate::error::{Error, ErrorKind, Result};
@@ -98,6 +100,7 @@ struct Inner {
     /// Of what parts were read.
     versions: Versions,
     ahead: Ahead,
+    glances: Glances,
     network: Network,
 }
 
@@ -134,6 +137,7 @@ impl RemoteStore {
             checksums: options.checksums,
             versions: Versions::default(),
             ahead: Ahead::default(),
+            glances: Glances::default(),
             network: network.clone(),
         };
         let cancel = options.cancel.clone();
@@ -215,6 +219,11 @@ impl RemoteStore {
     /// Returns what stands at keys now, several asked for at once; keys of folders end in a slash.
     pub(super) fn see_many(&self, keys: &[&str]) -> Result<Vec<Seen>> {
         self.wait_for_all(keys.iter().map(|key| self.inner.see(key))).into_iter().collect()
+    }
+
+    /// Returns what stands at keys now, several asked for at once, and holds what is fetched of it, see [`Glance`].
+    pub(super) fn glance_many(&self, keys: &[&str], glance: Glance) -> Result<Vec<Seen>> {
+        self.wait_for_all(keys.iter().map(|key| self.inner.glance(key, glance))).into_iter().collect()
     }
 
     /// Starts reading an object and calls `done` from a network thread; `done` must not block.
@@ -387,6 +396,7 @@ impl Inner {
             checksums: self.checksums,
             versions: Versions::default(),
             ahead: Ahead::default(),
+            glances: Glances::default(),
             network: self.network.clone(),
         }
     }

@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::Observer;
 use crate::grid::{ChunkSet, Grid, product};
 use crate::hierarchy::ArrayNode;
-use crate::store::Store;
+use crate::store::{Glance, Store};
 
 /// Chunks that are looked at before what they showed is taken in: memory does not follow the number of chunks.
 const CHUNKS_AT_ONCE: usize = 1 << 16;
@@ -68,10 +68,10 @@ pub fn survey_store(
     let run = (observer, cancel);
     let (listed, mut files) = match store {
         Store::Local(_) => {
-            let listed = list_arrays(store, arrays, &expected, run);
+            let listed = list_arrays(store, arrays, (&expected, closeness), run);
             (listed, Some(list_rest(store, &prefixes, run)?))
         }
-        _ if !store.is_listable() => (list_arrays(store, arrays, &expected, run), None),
+        _ if !store.is_listable() => (list_arrays(store, arrays, (&expected, closeness), run), None),
         Store::Remote(_) | Store::Zip(_) | Store::Memory(_) | Store::References(_) => {
             let (listed, files) = list_at_once(store, arrays, &expected, &prefixes, run)?;
             (listed, Some(files))
@@ -120,12 +120,16 @@ type Files = (StoreFiles, Vec<String>);
 fn list_arrays(
     store: &Store,
     arrays: &[&ArrayNode],
-    expected: &[Expected],
+    (expected, closeness): (&[Expected], Closeness),
     run: (&dyn Observer, &Cancel),
 ) -> Vec<Result<Listed>> {
     let pairs: Vec<(&ArrayNode, &Expected)> = arrays.iter().copied().zip(expected).collect();
     spread(store, &pairs, |(array, expected)| {
-        let listed = listing::list(store, array, (0, Some(expected)), run);
+        let next = match closeness {
+            Closeness::Listing => Glance::Head(0),
+            Closeness::Headers => expected.glance(),
+        };
+        let listed = listing::list(store, array, (0, Some(expected), next), run);
         run.0.meter().arrays_done.add(1);
         listed
     })

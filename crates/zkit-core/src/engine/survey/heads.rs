@@ -4,6 +4,7 @@ use super::faults::ChunkFault;
 use crate::codec::{Chain, ShardCodec, ZstdWalk, blosc, walk_zstd};
 use crate::hierarchy::ArrayNode;
 use crate::metadata::{ChecksumPlace, CodecSpec};
+use crate::store::Glance;
 
 /// Bytes read of a chunk where a header says it all, and an error body must be recognised.
 const SHORT_HEAD: u64 = 256;
@@ -81,6 +82,15 @@ impl Expected {
             Some(CodecSpec::Gzip(_)) => Window::Tail(LONG_HEAD),
             Some(CodecSpec::Zstd { .. }) => Window::Head(LONG_HEAD),
             _ => Window::Head(SHORT_HEAD),
+        }
+    }
+
+    /// Returns what is read of most chunks once it is known that they are there: nothing where their length says it all.
+    pub(super) fn glance(&self) -> Glance {
+        match self.window() {
+            _ if self.stored_bytes.is_some() => Glance::Head(0),
+            Window::Head(bytes) => Glance::Head(bytes),
+            Window::Tail(bytes) => Glance::Tail(bytes),
         }
     }
 

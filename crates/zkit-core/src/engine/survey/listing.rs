@@ -12,7 +12,7 @@ use crate::event::Observer;
 use crate::grid::ChunkSet;
 use crate::hierarchy::ArrayNode;
 use crate::metadata::{ChunkKeys, Defect};
-use crate::store::{ObjectInfo, ObjectKind, Seen, Store};
+use crate::store::{Glance, ObjectInfo, ObjectKind, Seen, Store};
 
 /// Keys that defects name; of the rest they say how many there are.
 const EXAMPLES_MOST: usize = 3;
@@ -146,16 +146,17 @@ const ASKED_AT_ONCE: u64 = 1 << 12;
 
 /// Lists one array; stops early once cancelled. With `expected`, sizes are compared with what they must be.
 ///
-/// Where the store has no listing, each chunk of the grid is asked for; what else lies there stays unknown.
+/// Where the store has no listing, each chunk of the grid is asked for, with what is read of it `next`; what else lies there
+/// stays unknown.
 pub(super) fn list(
     store: &Store,
     array: &ArrayNode,
-    (sample_most, expected): (usize, Option<&Expected>),
+    (sample_most, expected, next): (usize, Option<&Expected>, Glance),
     (observer, cancel): (&dyn Observer, &Cancel),
 ) -> Result<Listed> {
     let mut builder = Builder::new(array, sample_most, expected);
     if !store.is_listable() {
-        ask(store, array, &mut builder, (observer, cancel))?;
+        ask(store, array, (&mut builder, next), (observer, cancel))?;
         return Ok(builder.finish());
     }
     store.list_while(array.prefix(), &mut |object| {
@@ -171,7 +172,7 @@ pub(super) fn list(
 fn ask(
     store: &Store,
     array: &ArrayNode,
-    builder: &mut Builder<'_>,
+    (builder, next): (&mut Builder<'_>, Glance),
     (observer, cancel): (&dyn Observer, &Cancel),
 ) -> Result<()> {
     let grid = &array.metadata.grid;
@@ -196,7 +197,7 @@ fn ask(
         let positions = start..total.min(start + ASKED_AT_ONCE);
         let keys: Vec<String> = positions.clone().map(key_of).collect();
         let asked: Vec<&str> = keys.iter().map(String::as_str).collect();
-        for ((position, key), seen) in positions.clone().zip(&keys).zip(store.see_many(&asked)?) {
+        for ((position, key), seen) in positions.clone().zip(&keys).zip(store.glance_many(&asked, next)?) {
             let Seen::Object(found) = seen else { continue };
             let (kind, key) = (ObjectKind::Regular, key.as_str());
             let (size, stamp) = (found.size, found.stamp);

@@ -15,7 +15,7 @@ use crate::store::any::too_large;
 use crate::store::seen::Seen;
 
 /// What asking for an object, or a part of one, leads to.
-enum Answer {
+pub(super) enum Answer {
     Absent,
     /// What an earlier run read is still right.
     Kept {
@@ -36,6 +36,12 @@ impl Inner {
                 found => Ok(found),
             };
         }
+        if let Some((body, size)) = self.glances.take(key, None) {
+            return match size <= limit {
+                true => Ok(Some(body)),
+                false => Err(too_large(&format!("`{key}` in {}", self.place), size, limit)),
+            };
+        }
         let path = self.path(key)?;
         let (result, mut permit) = match self.ask((key, &path), None, limit).await? {
             Answer::Absent => return Ok(None),
@@ -54,7 +60,7 @@ impl Inner {
 
     /// Asks for an object or a part of it; where an earlier run has kept it, only whether that is still right. Parts of one
     /// object are of one version.
-    async fn ask(
+    pub(super) async fn ask(
         &self,
         (key, path): (&str, &ObjectPath),
         range: Option<&GetRange>,
@@ -171,6 +177,10 @@ impl Inner {
         length: u64,
         buffer: &mut Vec<u8>,
     ) -> Result<Option<u64>> {
+        if let Some((body, size)) = self.glances.take(key, Some(&range)) {
+            buffer.extend_from_slice(&body);
+            return Ok(Some(size));
+        }
         let path = self.path(key)?;
         let (result, mut permit) = match self.ask((key, &path), Some(&range), length).await? {
             Answer::Absent => return Ok(None),

@@ -1,0 +1,84 @@
+"""Stores on web servers, which have no listing: each chunk is asked for once, by those who read it next."""
+
+import collections
+import json
+
+import numcodecs
+import numpy as np
+import pytest
+import zarr
+
+import web
+
+SHAPE, CHUNKS = (12, 16, 8), (2, 8, 8)
+GRID = 12
+
+
+@pytest.fixture
+def served(tmp_path):
+    """A consolidated store of which one chunk was never written; its folder, its address and what the server saw."""
+    folder = tmp_path / "web" / "a.zarr"
+    root = zarr.open_group(folder, mode="w", zarr_format=2)
+    values = np.random.default_rng(0).normal(280, 9, SHAPE).astype("f4")
+    for name, compressor in [("packed", "auto"), ("raw", None), ("zipped", numcodecs.GZip())]:
+        array = root.create_array(name, shape=SHAPE, chunks=CHUNKS, dtype="f4", compressors=compressor, fill_value=-1)
+        array[:10] = values[:10]
+        array[10:, :8] = values[10:, :8]
+    zarr.consolidate_metadata(folder, zarr_format=2)
+    with web.served(folder.parent) as (address, seen):
+        yield folder, f"{address}/a.zarr", seen
+
+
+def requests_of_chunks(seen):
+    """How often each chunk was asked for."""
+    chunk = collections.Counter()
+    for path, _ in seen:
+        name = path.rsplit("/", 1)[1]
+        if name[0].isdigit():
+            chunk[path] += 1
+    return chunk
+
+
+def test_a_copy_asks_for_each_chunk_once(zkit, served, tmp_path):
+    folder, url, seen = served
+    outcome = zkit("recompress", url, tmp_path / "copy.zarr", "--codec", "zstd:1", "--verify", "none")
+    assert outcome.code == 0, outcome.err
+    counts = requests_of_chunks(seen)
+    assert len(counts) == 3 * GRID and set(counts.values()) == {1}, counts
+    assert not any(asked == "HEAD" for _, asked in seen)
+    source, copy = zarr.open_group(folder, mode="r"), zarr.open_group(tmp_path / "copy.zarr", mode="r")
+    for name in ("packed", "raw", "zipped"):
+        np.testing.assert_array_equal(copy[name][:], source[name][:])
+
+
+def test_an_audit_of_headers_asks_for_each_chunk_once(zkit, served):
+    folder, url, seen = served
+    outcome = zkit("audit", url, "--depth", "headers", "--format", "json")
+    local = zkit("audit", folder, "--depth", "headers", "--format", "json")
+    counts = requests_of_chunks(seen)
+    assert len(counts) == 3 * GRID and set(counts.values()) == {1}, counts
+
+    def found(answer):
+        return {(one["rule"], one["array"]) for one in answer.json()["findings"]}
+
+    assert found(outcome) == found(local) and outcome.code == local.code
+
+
+def test_faults_are_found_behind_a_web_server(zkit, served):
+    folder, url, _ = served
+    whole = (folder / "packed" / "0.0.0").read_bytes()
+    (folder / "packed" / "0.0.0").write_bytes(b"")
+    (folder / "packed" / "1.0.0").write_bytes(whole[:20])
+    (folder / "zipped" / "1.0.0").write_bytes(b"")
+    outcome = zkit("audit", url, "--depth", "headers", "--format", "json")
+    found = {(one["rule"], one["array"]) for one in json.loads(outcome.out)["findings"]}
+    expected = {("zero-byte-chunk", "/packed"), ("truncated-chunk", "/packed"), ("zero-byte-chunk", "/zipped")}
+    assert outcome.code == 1 and expected <= found, (found, outcome.err)
+
+
+def test_an_inspection_fetches_no_chunk(zkit, served):
+    _, url, seen = served
+    outcome = zkit("inspect", url, "--depth", "listing")
+    assert outcome.code == 0, outcome.err
+    counts = requests_of_chunks(seen)
+    assert len(counts) == 3 * GRID and all(asked == "HEAD" for path, asked in seen if path in counts)
