@@ -19,6 +19,7 @@ pub mod look;
 pub mod observe;
 pub mod packing;
 pub mod policy;
+mod pyramid;
 mod registry;
 mod rule;
 mod rules;
