@@ -21,6 +21,7 @@ pub mod packing;
 pub mod policy;
 mod pyramid;
 mod registry;
+mod rows;
 mod rule;
 mod rules;
 pub mod summary;
