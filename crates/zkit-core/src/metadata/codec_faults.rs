@@ -46,8 +46,7 @@ pub(super) fn codec_faults(codecs: &Json, data_type: &DataType) -> Vec<String> {
         {
             faults.push(format!("the level of `{name}` is {level}, expected {least} to {most}"));
         }
-        faults
-            .extend(configuration.into_iter().flat_map(|configuration| setting_faults(name, configuration)));
+        faults.extend(configuration.iter().flat_map(|configuration| setting_faults(name, configuration)));
         if matches!(*name, "bytes" | "endian")
             && value("endian").is_none()
             // of structs and other extensions their own specifications say which order holds
