@@ -307,3 +307,16 @@ fn what_of_n5_and_icechunk_is_not_looked_at_is_said() {
     assert_eq!(unseen("raw.n5", "full", "datasets of N5: only the headers"), "headers");
     assert_eq!(unseen("raw.n5", "listing", "datasets of N5"), "listing");
 }
+
+#[test]
+fn values_are_said_to_be_unseen_only_where_a_sample_leaves_chunks_out() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("a.zarr");
+    store(&path, &[0, 1, 2, 3]);
+    let not_seen = |sample: &str| {
+        let answer = run(zkit().arg("audit").arg(&path).args(["--sample", sample, "--format", "json"]));
+        answer.json()["stores"][0]["not_seen"].clone()
+    };
+    assert_eq!(not_seen("100%"), json!([]));
+    assert_eq!(not_seen("1/4"), json!(["values of chunks that were not sampled"]));
+}

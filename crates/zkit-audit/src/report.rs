@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use zkit_core::engine::UnitGrid;
 use zkit_core::grid::unravel;
 use zkit_core::hierarchy::StoreKind;
 use zkit_report::{ChunkGrid, Finding, FindingCounts, GridMap, Occupancy, Report, RuleInfo, Severity};
@@ -62,6 +63,7 @@ pub(crate) fn of_store(
         complete: report.complete,
         not_seen: not_seen(depth)
             .iter()
+            .filter(|_| depth < Depth::Sample || leaves_values_out(store))
             .map(|what| (*what).to_owned())
             .chain(unread)
             .chain(against::not_seen(store))
@@ -141,6 +143,17 @@ const fn not_seen(depth: Depth) -> &'static [&'static str] {
         Depth::Sample => &["values of chunks that were not sampled"],
         Depth::Full => &[],
     }
+}
+
+/// Returns whether some values were not decoded: chunks that a sample does not draw, or inner chunks of large shards.
+fn leaves_values_out(store: &StoreObservation<'_>) -> bool {
+    store.arrays.iter().any(|array| {
+        let Some(values) = &array.values else { return true };
+        let known = values.stored.elements.saturating_add(values.coverage.elements_absent);
+        // elements of corrupt chunks are not counted
+        let inner = values.grid == UnitGrid::Inner && values.corrupt.is_empty();
+        !values.coverage.is_full() || (inner && known < values.coverage.elements)
+    })
 }
 
 /// Adds the grids of arrays that errors and warnings name chunks of, those chunks marked; an array without one

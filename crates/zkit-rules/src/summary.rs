@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use zkit_core::hierarchy::StoreKind;
-use zkit_core::metadata::{Json, ZarrFormat};
+use zkit_core::metadata::{Json, Object, ZarrFormat};
 
 use crate::depth::Depth;
 use crate::ids::IdColumn;
@@ -50,6 +50,8 @@ pub struct ArraySummary {
     /// Its attributes: a hash of each value, which is the same for equal values whatever their order. Units of time are
     /// kept as `units of time`.
     pub attributes: BTreeMap<String, u64>,
+    /// Short values of attributes that say what numbers mean, as JSON.
+    pub meanings: BTreeMap<&'static str, String>,
     /// Stored chunks (shards where sharded) and all chunks; `None` where they were not listed.
     pub chunks: Option<(u64, u64)>,
     /// Stored bytes; `None` where they were not listed.
@@ -117,12 +119,24 @@ impl ArraySummary {
                 .iter()
                 .map(|(key, value)| (meaning_of(key, value).to_owned(), hash(value)))
                 .collect(),
+            meanings: meanings(&metadata.attributes),
             chunks: array.occupancy().map(|(total, stored)| (stored, total)),
             bytes_stored: listing.map(|listing| listing.bytes_stored),
             decoded_bytes: metadata.decoded_bytes().unwrap_or(0),
             is_coordinate,
         }
     }
+}
+
+/// Attributes that change what numbers mean.
+pub(crate) const MEANING: [&str; 7] =
+    ["units", "calendar", "scale_factor", "add_offset", "_FillValue", "missing_value", "standard_name"];
+/// Values of attributes that are kept have at most so many bytes as JSON.
+const MEANING_BYTES_MOST: usize = 48;
+
+fn meanings(attributes: &Object) -> BTreeMap<&'static str, String> {
+    let named = MEANING.into_iter().filter_map(|name| Some((name, attributes.get(name)?.to_string())));
+    named.filter(|(_, value)| value.len() <= MEANING_BYTES_MOST).collect()
 }
 
 /// The name under which units of time are kept: `days since 2021-01-01`.

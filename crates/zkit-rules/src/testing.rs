@@ -39,6 +39,18 @@ pub(crate) fn v2_array(shape: &[u64], chunks: &[u64]) -> String {
     .to_string()
 }
 
+/// Returns a store of an array `a` of float32, each row of which is a chunk.
+pub(crate) fn store_of_rows(attributes: &str, rows: &[Vec<f32>]) -> TestStore {
+    let width = rows[0].len() as u64;
+    let store = TestStore::new()
+        .array("a", &v2_array(&[rows.len() as u64, width], &[1, width]))
+        .file("a/.zattrs", attributes.as_bytes());
+    rows.iter().enumerate().fold(store, |store, (at, row)| {
+        let bytes: Vec<u8> = row.iter().flat_map(|value| value.to_le_bytes()).collect();
+        store.file(&format!("a/{at}.0"), &bytes)
+    })
+}
+
 /// References of an array `a` of four chunks: one beside them, two that lead elsewhere, one inline.
 pub(crate) const REFERENCES: &str = r#"{"version":1,"refs":{".zgroup":"{\"zarr_format\":2}",
     "a/.zarray":{"zarr_format":2,"shape":[8],"chunks":[2],"dtype":"|u1","fill_value":0,"compressor":null,"filters":null,"order":"C"},

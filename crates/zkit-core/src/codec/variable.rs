@@ -39,6 +39,11 @@ impl VariableElements {
         self.spans.iter().map(|&(start, length)| &self.data[start..start + length])
     }
 
+    /// Returns the position of the first element that is not UTF-8.
+    pub fn first_not_utf8(&self) -> Option<usize> {
+        self.iter().position(|element| std::str::from_utf8(element).is_err())
+    }
+
     /// Adds an element behind all others.
     pub fn push(&mut self, element: &[u8]) {
         let start = self.data.len();

@@ -273,6 +273,12 @@ impl Hierarchy {
         let Json::Object(mut document) = document else {
             return self.defect(&path, "malformed-metadata", ".zgroup is not an object");
         };
+        // readers take it for a group of another format, and find no members of this one
+        if document.get("zarr_format").and_then(Json::as_f64) != Some(2.0) {
+            let found = document.get("zarr_format").map_or("absent".to_owned(), Json::to_string);
+            let message = format!("zarr_format of .zgroup is {found}, expected 2");
+            self.defect(&path, "malformed-metadata", message);
+        }
         // zarr-python 3 leaves this in the entries of `.zmetadata`; in a `.zgroup` it would hide the group's members
         document.remove("consolidated_metadata");
         self.groups.push(GroupNode { path, format: ZarrFormat::V2, attributes, document });

@@ -46,6 +46,7 @@ pub(super) fn codec_faults(codecs: &Json, data_type: &DataType) -> Vec<String> {
         {
             faults.push(format!("the level of `{name}` is {level}, expected {least} to {most}"));
         }
+        faults.extend(configuration.iter().flat_map(|configuration| setting_faults(name, configuration)));
         if matches!(*name, "bytes" | "endian")
             && value("endian").is_none()
             // of structs and other extensions their own specifications say which order holds
@@ -61,6 +62,46 @@ pub(super) fn codec_faults(codecs: &Json, data_type: &DataType) -> Vec<String> {
         }
     }
     faults
+}
+
+/// What readers expect of a setting of a codec, in words, and whether a value is that.
+type Setting = (&'static str, &'static str, &'static str, fn(&Json) -> bool);
+
+/// Settings that readers refuse to decode with where they are anything else. Levels of blosc they take of any size, and of
+/// codecs under numcodecs' own names any settings. Source: zarr-python 3.1, `zarr.codecs`.
+const SETTINGS: [Setting; 7] = [
+    ("blosc", "cname", "one of blosclz, lz4, lz4hc, snappy, zlib and zstd", |value| {
+        is_one_of(value, &["blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"])
+    }),
+    ("blosc", "shuffle", "one of noshuffle, shuffle and bitshuffle", |value| {
+        *value == Json::Null || is_one_of(value, &["noshuffle", "shuffle", "bitshuffle"])
+    }),
+    ("blosc", "clevel", "an integer", is_integer),
+    ("blosc", "blocksize", "an integer", is_integer),
+    ("blosc", "typesize", "an integer above 0", |value| {
+        *value == Json::Null || value.as_integer::<i128>().is_some_and(|bytes| bytes > 0)
+    }),
+    ("zstd", "level", "an integer of at most 22", |value| {
+        value.as_integer::<i128>().is_some_and(|level| level <= 22)
+    }),
+    ("zstd", "checksum", "true or false", |value| matches!(value, Json::Bool(_))),
+];
+
+fn setting_faults(name: &str, configuration: &Object) -> Vec<String> {
+    let of_codec = SETTINGS.iter().filter(|(codec, ..)| *codec == name);
+    let refused = of_codec.filter_map(|(_, key, expected, takes)| {
+        let value = configuration.get(key).filter(|value| !takes(value))?;
+        Some(format!("the setting `{key}` of `{name}` is {value}, expected {expected}"))
+    });
+    refused.collect()
+}
+
+fn is_one_of(value: &Json, names: &[&str]) -> bool {
+    value.as_str().is_some_and(|value| names.contains(&value))
+}
+
+fn is_integer(value: &Json) -> bool {
+    matches!(value, Json::Bool(_)) || value.as_integer::<i128>().is_some()
 }
 
 /// Returns what is wrong with the codecs of a shard's index: it is found by its size, which must be known.
@@ -103,6 +144,10 @@ mod tests {
 
     const LITTLE: &str = r#"{"name":"bytes","configuration":{"endian":"little"}}"#;
 
+    fn with(name: &str, setting: &str) -> String {
+        format!(r#"[{LITTLE},{{"name":"{name}","configuration":{{{setting}}}}}]"#)
+    }
+
     fn faults(codecs: &str, data_type: &DataType) -> Vec<String> {
         codec_faults(&Json::parse(codecs.as_bytes()).unwrap(), data_type)
     }
@@ -126,6 +171,13 @@ mod tests {
                 "is 77, expected 0 to 9",
             ),
             (sharding(r#"{"name":"gzip","configuration":{"level":1}}"#), "size of the index"),
+            (with("blosc", r#""cname":"foo""#), "`cname` of `blosc` is \"foo\", expected one of blosclz"),
+            (with("blosc", r#""cname":null"#), "`cname` of `blosc` is null"),
+            (with("blosc", r#""shuffle":9"#), "expected one of noshuffle, shuffle and bitshuffle"),
+            (with("blosc", r#""clevel":"5""#), "expected an integer"),
+            (with("blosc", r#""typesize":0"#), "is 0, expected an integer above 0"),
+            (with("zstd", r#""level":77"#), "is 77, expected an integer of at most 22"),
+            (with("zstd", r#""checksum":1"#), "expected true or false"),
         ] {
             let found = faults(&codecs, &DataType::Float(4));
             assert_eq!(found.len(), 1, "{codecs}: {found:?}");
@@ -142,6 +194,10 @@ mod tests {
             format!(
                 r#"[{{"name":"of-somebody-else"}},{LITTLE},{{"name":"gzip","configuration":{{"level":9}}}}]"#
             ),
+            with("blosc", r#""cname":"snappy","clevel":42,"shuffle":null,"typesize":300,"blocksize":-1"#),
+            with("blosc", r#""typesize":null"#),
+            with("zstd", r#""level":-131072,"checksum":true"#),
+            with("numcodecs.blosc", r#""cname":"foo","clevel":-5,"shuffle":9"#),
         ] {
             assert_eq!(faults(&codecs, &DataType::Float(4)), Vec::<String>::new());
         }

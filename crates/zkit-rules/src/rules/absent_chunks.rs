@@ -40,10 +40,10 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
         };
         let total = array.node.metadata.grid.total().unwrap_or(u64::MAX);
         let message = format!(
-            "{} of {} chunks are absent ({}): they read as fill value",
-            format::count(absent.len()),
-            format::count(total),
-            format::percent(absent.len(), total)
+            "{} absent ({}): {} as fill value",
+            absent_of_all(absent.len(), total),
+            format::percent(absent.len(), total),
+            if absent.len() == 1 { "it reads" } else { "they read" }
         );
         let fraction = absent.len() as f64 / total as f64;
         let draft = with_chunks(finder.array(array.path(), message), array, &absent)
@@ -56,6 +56,12 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
                 .remedy("write the absent part again");
         }
     }
+}
+
+/// Returns `1 of 6 chunks is`, `2 of 6 chunks are`.
+pub(crate) fn absent_of_all(absent: u64, total: u64) -> String {
+    let verb = if absent == 1 { "is" } else { "are" };
+    format!("{} of {} {verb}", format::count(absent), format::counted(total, "chunk", "chunks"))
 }
 
 /// Returns which chunks of an array are absent; `None` where all or none are, or where that is not known. Links that
@@ -95,5 +101,11 @@ mod tests {
         assert_eq!(found[0].chunks.as_ref().unwrap().len(), 3);
         let strict = store().with_policy("[[variable]]\nmatch = \"*\"\nmax-absent-fraction = 0.5");
         assert_eq!(strict.findings("absent-chunks")[0].severity, Severity::Warning);
+    }
+
+    #[test]
+    fn verbs_agree_with_how_many_are_absent() {
+        assert_eq!(super::absent_of_all(1, 6), "1 of 6 chunks is");
+        assert_eq!(super::absent_of_all(2, 6), "2 of 6 chunks are");
     }
 }

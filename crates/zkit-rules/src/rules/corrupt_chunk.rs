@@ -23,7 +23,7 @@ The bytes of a chunk are not what was written: a bit flipped on disk or on the w
 half, or it belongs to another array. Readers fail on it, or return garbage where nothing checks.
 
 On disk: the codec refuses the stream, a crc32c, fletcher32, adler32 or zstd checksum differs, an inner chunk of a
-shard lies outside of it, or what comes out has another size than the chunk. Of chunks without a checksum, a
+shard lies outside of it, or what comes out has another size than the chunk, or is text that is no UTF-8. Of chunks without a checksum, a
 flipped byte mostly decodes to other values without a word: that is not seen here.
 
 Legitimate: none. Chunks that listing or headers already show to be cut off or no chunks at all are named there.
@@ -105,6 +105,28 @@ mod tests {
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(found[0].chunks.as_ref().unwrap()[0].first, [1]);
         assert!(found[0].message.starts_with("chunk `1` does not decode: crc32"), "{}", found[0].message);
+    }
+
+    #[test]
+    fn texts_that_are_no_utf_8_do_not_decode() {
+        let array = r#"{"zarr_format": 2, "shape": [4], "chunks": [2], "dtype": "|O", "fill_value": "", "order": "C",
+            "compressor": null, "filters": [{"id": "CODEC"}]}"#;
+        let chunk = |texts: [&[u8]; 2]| {
+            let word = |length: usize| u32::try_from(length).unwrap().to_le_bytes().to_vec();
+            let texts = texts.into_iter().flat_map(|text| [word(text.len()), text.to_vec()]);
+            [word(2)].into_iter().chain(texts).flatten().collect::<Vec<u8>>()
+        };
+        let store = |codec: &str| {
+            TestStore::new()
+                .array("a", &array.replace("CODEC", codec))
+                .file("a/0", &chunk(["é".as_bytes(), b""]))
+                .file("a/1", &chunk([b"a", b"\xff"]))
+                .findings("corrupt-chunk")
+        };
+        let found = store("vlen-utf8");
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0].message, "chunk `1` does not decode: vlen-utf8: element 1 is not UTF-8");
+        assert_eq!(store("vlen-bytes"), [], "bytes are whatever they are");
     }
 
     #[test]

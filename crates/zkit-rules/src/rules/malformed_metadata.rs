@@ -17,7 +17,8 @@ pub(crate) const RULE: Rule = Rule {
     summary: "the metadata of a node is not what the specification says",
     explanation: "\
 A metadata document is no JSON, lacks a field, or holds what no reader can use: a shape that is no list of
-whole numbers, chunks of length zero, a data type that nobody knows. The node cannot be opened, or is opened
+whole numbers, chunks of length zero, a data type that nobody knows, a `.zgroup` of another format, a v3 codec with a setting
+that readers refuse. The node cannot be opened, or is opened
 wrongly; other nodes of the store are sound.
 
 On disk: zarr.json, .zarray, .zgroup, .zattrs or .zmetadata with the fault that is named; arrays and their coordinates side
@@ -90,6 +91,46 @@ mod tests {
         assert!(found[0].message.contains("`a` and its coordinate `time`"), "{}", found[0].message);
         assert!(named(arrays(TestStore::bare()), "x").findings("malformed-metadata").is_empty());
         assert!(named(arrays(TestStore::new()), "time").findings("malformed-metadata").is_empty());
+    }
+
+    #[test]
+    fn groups_of_another_format_than_their_document_are_told() {
+        let store = |document: &str| {
+            TestStore::bare()
+                .file(".zgroup", document.as_bytes())
+                .array("a", &v2_array(&[8], &[2]))
+                .findings("malformed-metadata")
+        };
+        for document in [r#"{"zarr_format": 3}"#, r#"{"zarr_format": "2"}"#, "{}"] {
+            let found = store(document);
+            assert_eq!((found.len(), found[0].severity), (1, Severity::Error), "{document}");
+        }
+        assert_eq!(store(r#"{"zarr_format": 2.0, "note": 1}"#), []);
+    }
+
+    #[test]
+    fn settings_of_codecs_that_readers_refuse_are_told_and_others_are_not() {
+        let found = |blosc: &str| {
+            let codecs = format!(
+                r#"[{{"name":"bytes","configuration":{{"endian":"little"}}}},{{"name":"blosc","configuration":{blosc}}}]"#
+            );
+            let array = r#"{"zarr_format":3,"node_type":"array","shape":[8],"data_type":"float32","fill_value":0,
+                "chunk_grid":{"name":"regular","configuration":{"chunk_shape":[2]}},
+                "chunk_key_encoding":{"name":"default"},"codecs":CODECS}"#;
+            TestStore::bare()
+                .file("zarr.json", br#"{"zarr_format":3,"node_type":"group"}"#)
+                .file("a/zarr.json", array.replace("CODECS", &codecs).as_bytes())
+                .findings("malformed-metadata")
+        };
+        let refused = found(r#"{"cname":"foo","clevel":5,"shuffle":"shuffle","typesize":4,"blocksize":0}"#);
+        assert_eq!(refused.len(), 1, "{refused:?}");
+        assert!(refused[0].message.starts_with(r#"the setting `cname` of `blosc` is "foo""#), "{refused:?}");
+        assert_eq!(found(r#"{"cname":"lz4","clevel":42,"shuffle":"noshuffle"}"#), []);
+        let of_v2 = v2_array(&[8], &[2]).replace(
+            "\"compressor\":null",
+            r#""compressor":{"id":"blosc","cname":"lz4","clevel":42,"shuffle":9}"#,
+        );
+        assert_eq!(TestStore::new().array("a", &of_v2).findings("malformed-metadata"), []);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::boxes;
 use crate::depth::Depth;
 use crate::finder::Finder;
 use crate::observe::{ArrayObservation, StoreObservation};
+use crate::pyramid::whole_levels;
 use crate::rule::{Check, Rule};
 
 pub(crate) const RULE: Rule = Rule {
@@ -26,8 +27,9 @@ type, full of fill values.
 On disk: v2 has .zarray and .zattrs in the folder, v3 zarr.json and no c/. Coordinates often do have chunks.
 
 Legitimate: writers that leave out empty chunks store an array like this if all of it is fill value. It is
-an error where its coordinates or its siblings of the same dimensions were written, and where it is the coordinate of
-written data; a note for booleans, flags (`flag_meanings`), single chunks of integers, which may all be zero, and of texts, which may all be empty, where nothing of
+an error where its coordinates or its siblings of the same dimensions were written, where it is the coordinate of
+written data, and where it is a level of an image whose other levels are stored whole (`multiscales`; labels may vanish from
+level to level); a note for booleans, flags (`flag_meanings`), single chunks of integers, which may all be zero, and of texts, which may all be empty, where nothing of
 the store was written (a template), or where its dimensions reach far into chunks that are to be appended
 to.
 
@@ -68,7 +70,16 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
         let total = array.occupancy().map_or(0, |(total, _)| total);
         let chunks = format::counted(total, "chunk", "chunks");
         let along = data_along(store, array, &coordinates);
+        let levels = whole_levels(store, array);
         let (severity, confidence, because) = match (template, sibling, written.as_slice()) {
+            _ if levels.is_some() => (
+                Severity::Error,
+                Confidence::Medium,
+                format!(
+                    ", while the other levels of its image (`{}`) are stored whole",
+                    levels.unwrap_or_default().join("`, `")
+                ),
+            ),
             (true, ..) => (
                 Severity::Info,
                 Confidence::Medium,
@@ -238,6 +249,24 @@ mod tests {
         let one = array(TestStore::new(), "time", &[1], &[1], &["time"]);
         let one = array(one, "t2m", &[1, 2], &[1, 2], &["time", "x"]).file("t2m/0.0", &[0; 8]);
         assert_eq!(severities(&one), [("/time".to_owned(), Severity::Info)]);
+    }
+
+    #[test]
+    fn a_level_of_an_image_whose_other_levels_are_whole_is_an_error() {
+        let levels = r#"[{"datasets": [{"path": "0"}, {"path": "1"}]}]"#;
+        let image = |attributes: &str, chunks: u64| {
+            let store = TestStore::new().array("0", &v2_array(&[8], &[2])).array("1", &v2_array(&[4], &[2]));
+            let store = store.file(".zattrs", attributes.as_bytes());
+            severities(&(0..chunks).fold(store, |store, chunk| store.file(&format!("0/{chunk}"), &[1; 8])))
+        };
+        let (named, error) = (format!(r#"{{"multiscales": {levels}}}"#), ("/1".to_owned(), Severity::Error));
+        assert_eq!(image(&named, 4), [error.clone()]);
+        assert_eq!(image(&format!(r#"{{"ome": {{"multiscales": {levels}}}}}"#), 4), [error]);
+        let note = ("/1".to_owned(), Severity::Info);
+        assert_eq!(image(&named, 3), [note.clone()], "a part of it is fill value");
+        let labels = format!(r#"{{"multiscales": {levels}, "image-label": {{}}}}"#);
+        assert_eq!(image(&labels, 4), [note.clone()]);
+        assert_eq!(image("{}", 4), [note]);
     }
 
     #[test]

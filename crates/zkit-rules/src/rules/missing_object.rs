@@ -35,11 +35,14 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
         finder
             .array(
                 path,
-                format!(
-                    "{} that manifests name are gone, such as `{}`",
-                    format::counted(missing.count, "chunk", "chunks"),
-                    missing.object
-                ),
+                match missing.count {
+                    1 => format!("1 chunk that manifests name is gone: `{}`", missing.object),
+                    count => format!(
+                        "{} chunks that manifests name are gone, such as `{}`",
+                        format::count(count),
+                        missing.object
+                    ),
+                },
             )
             .chunks(boxes)
             .evidence("count", missing.count)

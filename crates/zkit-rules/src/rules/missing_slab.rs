@@ -8,7 +8,7 @@ use zkit_core::select::{Axis, Gap, Order, is_coordinate};
 use zkit_report::format;
 use zkit_report::{Confidence, Severity};
 
-use super::absent_chunks::absent_of;
+use super::absent_chunks::{absent_of, absent_of_all};
 use super::shared::{Absence, absence, declared_missing, fill_number, with_chunks};
 use crate::boxes::{Pattern, Runs, pattern};
 use crate::depth::Depth;
@@ -309,11 +309,7 @@ impl Slab<'_, '_> {
     fn in_words(&self, counts: &[u64]) -> String {
         let total: u64 = counts.iter().product();
         let label = self.array.dimension_label(self.dimension);
-        let share = format!(
-            "{} of {} chunks are absent",
-            format::count(self.absent.len()),
-            format::counted(total, "chunk", "chunks").split(' ').next().unwrap_or_default()
-        );
+        let share = format!("{} absent", absent_of_all(self.absent.len(), total));
         let end = counts[self.dimension] - 1;
         match &self.pattern {
             Pattern::Trailing { from, aligned: true, .. } => {
@@ -339,11 +335,13 @@ impl Slab<'_, '_> {
         }
     }
 
-    fn meaning(&self) -> &'static str {
+    fn meaning(&self) -> String {
+        let (reads, holds) =
+            if self.absent.len() == 1 { ("it reads", "it holds") } else { ("they read", "they hold") };
         match absence(self.array) {
-            Absence::Undefined => "; with fill_value null nothing says what they hold",
-            Absence::Missing => "; they read as missing values",
-            Absence::Value => "; they read as the fill value, a value like any other",
+            Absence::Undefined => format!("; with fill_value null nothing says what {holds}"),
+            Absence::Missing => format!("; {reads} as missing values"),
+            Absence::Value => format!("; {reads} as the fill value, a value like any other"),
         }
     }
 }

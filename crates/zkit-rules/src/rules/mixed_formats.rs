@@ -105,7 +105,9 @@ fn check_together(cache: &CacheObservation<'_>, finder: &mut Finder<'_>) {
 /// Returns whether not one chunk lies where v3 metadata has it, and some lie where v2 metadata would.
 fn chunks_are_of_v2(array: &ArrayObservation<'_>) -> bool {
     let listing = array.survey.as_ref().and_then(|survey| survey.listing.as_ref());
-    listing.is_some_and(|listing| listing.stored.is_empty() && listing.misplaced.count > 0)
+    listing.is_some_and(|listing| {
+        listing.stored.is_empty() && listing.misplaced.count > 0 && listing.misplaced_rank.is_none()
+    })
 }
 
 fn in_words(formats: &[ZarrFormat]) -> String {

@@ -21,7 +21,8 @@ GRIB, HDF5 or TIFF files. A copy of it holds no data: it is small, and it breaks
 move.
 
 On disk: kerchunk JSON (`version` and `refs`, or keys with [url, offset, length]), kerchunk parquet (a
-.zmetadata with `record_size` beside refs.N.parq), manifests with locations.
+.zmetadata with `record_size` beside refs.N.parq): seen in the metadata. Manifests of Icechunk with locations: these are
+read from depth listing on.
 
 Legitimate: always; it is a note, so that nobody takes it for a copy.
 

@@ -10,7 +10,7 @@ use crate::depth::Depth;
 use crate::finder::Finder;
 use crate::observe::CacheObservation;
 use crate::rule::{Check, Rule};
-use crate::summary::{ArraySummary, StoreSummary, TIME_UNITS};
+use crate::summary::{ArraySummary, MEANING, StoreSummary, TIME_UNITS};
 
 pub(crate) const RULE: Rule = Rule {
     id: "schema-drift",
@@ -32,10 +32,6 @@ What to do: write the odd stores again with the settings of the others: zkit rec
 --codec ....",
     check: Check::Cache(check),
 };
-
-/// Attributes in which a difference of values is worth a warning: they change what numbers mean.
-const MEANING: [&str; 7] =
-    ["units", "calendar", "scale_factor", "add_offset", "_FillValue", "missing_value", "standard_name"];
 
 /// Arrays that one finding names, at most.
 const PATHS_MOST: usize = 100;
@@ -79,6 +75,8 @@ struct Odd<'a> {
     path: &'a str,
     found: String,
     usual: String,
+    /// The array, and one of those that agree.
+    arrays: (&'a ArraySummary, &'a ArraySummary),
     /// How many stores agree, and how many have the array.
     agreeing: (usize, usize),
 }
@@ -119,34 +117,35 @@ fn hashes(array: &ArraySummary, wanted: impl Fn(&str) -> bool) -> String {
 /// Adds the stores whose array differs from that of most others in one fact.
 fn find_odd<'a>(
     path: &'a str,
-    arrays: &[(&'a StoreSummary, &ArraySummary)],
+    arrays: &[(&'a StoreSummary, &'a ArraySummary)],
     fact: &Fact,
     odd: &mut BTreeMap<&'a str, Vec<Odd<'a>>>,
 ) {
-    let mut seen: BTreeMap<String, Vec<&'a str>> = BTreeMap::new();
+    let mut seen: BTreeMap<String, Vec<(&'a str, &'a ArraySummary)>> = BTreeMap::new();
     for (store, array) in arrays {
-        seen.entry(fact(array)).or_default().push(&store.url);
+        seen.entry(fact(array)).or_default().push((&store.url, array));
     }
     let Some((usual, most)) = seen.iter().max_by_key(|(_, stores)| stores.len()) else { return };
-    let (usual, agreeing) = (usual.clone(), (most.len(), arrays.len()));
+    let (usual, agreeing, like) = (usual.clone(), (most.len(), arrays.len()), most[0].1);
     for (found, stores) in seen.into_iter().filter(|(found, _)| *found != usual) {
-        for store in stores {
-            let (found, usual) = (found.clone(), usual.clone());
-            odd.entry(store).or_default().push(Odd { path, found, usual, agreeing });
+        for (store, array) in stores {
+            let (found, usual, arrays) = (found.clone(), usual.clone(), (array, like));
+            odd.entry(store).or_default().push(Odd { path, found, usual, arrays, agreeing });
         }
     }
 }
 
 /// Reports in which of its arrays a store differs in one fact: one finding, whose words are those of the first array.
 fn report_odd(store: &str, what: &str, severity: Severity, odd: &[Odd<'_>], finder: &mut Finder<'_>) {
-    let Some(Odd { path, found, usual, agreeing: (most, all) }) = odd.first() else { return };
+    let Some(Odd { path, found, usual, arrays, agreeing: (most, all) }) = odd.first() else { return };
     let (subject, array) = match odd {
         [_] => ("its".to_owned(), Some(*path)),
         [..] => (format!("{} arrays differ; first, of `{path}` the", odd.len()), None),
     };
     let message = match what {
         "attributes" => {
-            format!("{subject} {} differ from those in {most} of {all} stores", odd_attributes(found, usual))
+            let attributes = odd_attributes((found, usual), *arrays);
+            format!("{subject} {attributes} differ from those in {most} of {all} stores")
         }
         TIME_UNITS => format!("{subject} times are counted otherwise than in {most} of {all} stores"),
         _ => format!("{subject} {what}: {found}, in {most} of {all} stores: {usual}"),
@@ -163,8 +162,8 @@ fn report_odd(store: &str, what: &str, severity: Severity, odd: &[Odd<'_>], find
         .remedy("write this store again with the settings of the others");
 }
 
-/// Returns the names of the attributes in which two lists of names and hashes differ.
-fn odd_attributes(one: &str, other: &str) -> String {
+/// Returns the names of the attributes in which two lists of names and hashes differ, with their values where these are short.
+fn odd_attributes((one, other): (&str, &str), (odd, like): (&ArraySummary, &ArraySummary)) -> String {
     let (one, other): (Vec<&str>, Vec<&str>) = (one.split(' ').collect(), other.split(' ').collect());
     let differing = one
         .iter()
@@ -174,7 +173,19 @@ fn odd_attributes(one: &str, other: &str) -> String {
         differing.filter_map(|entry| entry.split('#').next()).filter(|name| !name.is_empty()).collect();
     names.sort_unstable();
     names.dedup();
-    format!("attributes ({})", names.join(", "))
+    let named: Vec<String> = names.iter().map(|name| with_values(name, odd, like)).collect();
+    format!("attributes ({})", named.join("; "))
+}
+
+/// Returns `units "degC", not "K"`; the name alone where a value is long.
+fn with_values(name: &str, odd: &ArraySummary, like: &ArraySummary) -> String {
+    let has = |array: &ArraySummary| array.attributes.contains_key(name);
+    match (odd.meanings.get(name), like.meanings.get(name)) {
+        (Some(found), Some(usual)) => format!("{name} {found}, not {usual}"),
+        (Some(found), None) if !has(like) => format!("{name} {found}, which they do not have"),
+        (None, Some(usual)) if !has(odd) => format!("no {name}, where they have {usual}"),
+        _ => name.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -221,6 +232,25 @@ mod tests {
         let odd = store(r#"{"units": "days since 2020-01-01", "calendar": "noleap"}"#);
         let found = cache_findings("schema-drift", &[year(2020), year(2020), odd]);
         assert_eq!((found.len(), found[0].severity), (1, Severity::Warning), "{found:?}");
+    }
+
+    #[test]
+    fn short_values_of_attributes_that_differ_are_said() {
+        let store = |attributes: &str| {
+            TestStore::new().array("a", &v2_array(&[8], &[2])).file("a/.zattrs", attributes.as_bytes())
+        };
+        let kelvin = || store(r#"{"units": "K"}"#);
+        let said = |odd: &str| {
+            let found = cache_findings("schema-drift", &[kelvin(), kelvin(), store(odd)]);
+            found.first().map(|finding| finding.message.clone()).unwrap_or_default()
+        };
+        let in_words = |what: &str| format!("its attributes ({what}) differ from those in 2 of 3 stores");
+        assert_eq!(said(r#"{"units": "degC"}"#), in_words(r#"units "degC", not "K""#));
+        assert_eq!(
+            said(r#"{"scale_factor": 0.1}"#),
+            in_words(r#"scale_factor 0.1, which they do not have; no units, where they have "K""#)
+        );
+        assert_eq!(said(&format!(r#"{{"units": "{}"}}"#, "long ".repeat(20))), in_words("units"));
     }
 
     #[test]

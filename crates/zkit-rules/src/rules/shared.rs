@@ -56,7 +56,7 @@ pub(crate) fn report_faults(
 }
 
 /// Returns `3 of 8 chunks are cut off; the first, `c/2/0`: 12 bytes, expected 4000`.
-fn message_of(array: &ArrayObservation<'_>, faulty: &FaultyChunks, what: &str) -> String {
+pub(crate) fn message_of(array: &ArrayObservation<'_>, faulty: &FaultyChunks, what: &str) -> String {
     let (count, key) = (faulty.chunks.len(), chunk_key(array, faulty.first));
     let stored = array.occupancy().map_or(count, |(_, stored)| stored);
     let of = format!("{} of {} stored chunks", format::count(count), format::count(stored));

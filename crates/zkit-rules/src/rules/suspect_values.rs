@@ -1,19 +1,17 @@
 //! `suspect-values`: values that cannot well be what they are said to be.
 
-use std::collections::BTreeMap;
-
-use zkit_core::engine::{ArrayValues, UnitGrid};
+use zkit_core::engine::ArrayValues;
 use zkit_core::grid::ChunkSet;
 use zkit_core::metadata::Json;
-use zkit_report::{ChunkBox, Confidence, Severity, format};
+use zkit_report::{Confidence, Severity, format};
 
 use crate::depth::Depth;
 use crate::finder::Finder;
 use crate::observe::{ArrayObservation, StoreObservation};
 use crate::packing::{Packing, is_float, plausible_range, stored_range};
+use crate::rows;
 use crate::rule::{Check, Rule};
 use crate::values::{number, seen_data, with_units};
-use crate::words::span_in_words;
 
 /// Least and largest values of chunks that are compared with what packed integers unpack to.
 const EXTREMES_MOST: usize = 4_096;
@@ -24,18 +22,6 @@ const FINE: f64 = 0.1;
 /// The least temperatures on Earth by far, in kelvin and in degrees Celsius.
 const KELVIN_LEAST: f64 = 80.0;
 const CELSIUS_LEAST: f64 = -150.0;
-/// Rows of chunks that a break between two versions needs to stand out from.
-const ROWS_LEAST: usize = 8;
-/// How much larger than any other step, and than a typical one, a break is.
-const BREAK: (f64, f64) = (5.0, 10.0);
-/// From so many rows on; fewer show less of what is usual, and a break among them is three times as large, or moves the
-/// whole range by the same.
-const ROWS_MANY: usize = 12;
-/// How much of the step of the mean the ends of a range make that moves as one.
-const AS_ONE: std::ops::Range<f64> = 0.8..1.25;
-/// Of how much of the range of each row that step is, at least.
-const AS_ONE_LEAST: f64 = 0.5;
-
 pub(crate) const RULE: Rule = Rule {
     id: "suspect-values",
     severity: Severity::Info,
@@ -52,6 +38,8 @@ Numbers that decode, and make no sense:
 - two versions (error, low confidence): at one border of chunks along the first dimension, the least, the largest and the
   mean value all make a step the same way that is several times larger than any other. An array that was overwritten, and
   whose writer died on the way, looks like this; nothing is missing.
+- exchanged chunks (note): the means of chunks along time make a steady trend, but for two of them that continue it if they
+  change places, while their own times are in order: what was written side by side came to the wrong places.
 - another unit: all floats lie outside of where their unit says, such as temperatures of -20 to 35 K, or are fractions where the
   unit is percent and the quantity reaches a hundred (notes); most chunks lie inside and some outside altogether, or temperatures
   in kelvin are below zero like those in degrees Celsius (warnings): a part was written in another unit.
@@ -73,7 +61,7 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
         report_other_unit(array, finder);
         report_part_in_other_unit((array, values), finder);
         report_fractions_as_percent(array, finder);
-        report_two_versions(store, (array, values), finder);
+        rows::report(store, (array, values), finder);
     }
 }
 
@@ -324,133 +312,14 @@ fn report_byte_order(array: &ArrayObservation<'_>, finder: &mut Finder<'_>) {
         .remedy("check the byte order that the data type declares");
 }
 
-/// What one row of chunks along the first dimension holds.
-#[derive(Debug, Clone, Copy)]
-struct Row {
-    min: f64,
-    max: f64,
-    sum: f64,
-    valid: f64,
-}
-
-impl Row {
-    fn mean(self) -> f64 {
-        self.sum / self.valid
-    }
-}
-
-fn report_two_versions(
-    store: &StoreObservation<'_>,
-    (array, values): (&ArrayObservation<'_>, &ArrayValues),
-    finder: &mut Finder<'_>,
-) {
-    let Some(rows) = rows_of(values) else { return };
-    // levels and channels differ from each other, steps of time less so
-    if rows.len() < ROWS_MANY && !runs_along_time(store, array) {
-        return;
-    }
-    let Some((at, step, next)) = break_of(&rows) else { return };
-    let chunk = match values.grid {
-        UnitGrid::Stored => array.node.metadata.grid.largest_chunk_shape(),
-        UnitGrid::Inner => array.node.metadata.chunk_shape(),
-    };
-    let first = (at as u64).saturating_mul(chunk.first().copied().unwrap_or(1));
-    let end = array.node.metadata.shape().first().copied().unwrap_or(0).saturating_sub(1);
-    let message = format!(
-        "from {} on, least, largest and mean value all {} at once, the mean by {}; the next largest step between chunks is {}",
-        span_in_words(store, array, 0, first.min(end), first.min(end)),
-        if step > 0.0 { "rise" } else { "fall" },
-        number(step.abs()),
-        number(next)
-    );
-    let mut chunks = ChunkBox {
-        first: vec![0; values.counts.len()],
-        last: values.counts.iter().map(|count| count.saturating_sub(1)).collect(),
-    };
-    chunks.first[0] = at as u64;
-    let draft = finder.array(array.path(), message).severity(Severity::Error);
-    let draft = draft
-        .evidence("kind", "two-versions")
-        .evidence("step", step)
-        .evidence("next_largest_step", next)
-        .remedy("compare both parts with the source: a writer may have died while it overwrote the array");
-    match values.grid {
-        UnitGrid::Stored => draft.chunks(vec![chunks]),
-        UnitGrid::Inner => draft.inner_chunks(vec![chunks]),
-    };
-}
-
-/// Returns whether the first dimension of an array is time, by its name or the unit of its coordinate.
-fn runs_along_time(store: &StoreObservation<'_>, array: &ArrayObservation<'_>) -> bool {
-    let named = array.dimension_name(0).is_some_and(|name| name.to_lowercase().contains("time"));
-    let coordinate = store.coordinate_of(array, 0);
-    let units = coordinate.and_then(|found| found.node.metadata.attributes.get("units"));
-    named || units.and_then(Json::as_str).is_some_and(|units| units.contains(" since "))
-}
-
-/// Returns what each row of chunks holds, if all of it was looked at and every row has values that are not all the same.
-fn rows_of(values: &ArrayValues) -> Option<Vec<Row>> {
-    let units = values.units.as_ref().filter(|_| values.coverage.is_full() && values.corrupt.is_empty())?;
-    let stride = values.counts.get(1..)?.iter().product::<u64>().max(1);
-    let mut rows: BTreeMap<u64, Row> = BTreeMap::new();
-    for unit in units.iter().filter(|unit| unit.valid > 0) {
-        let empty = Row { min: f64::INFINITY, max: f64::NEG_INFINITY, sum: 0.0, valid: 0.0 };
-        let row = rows.entry(unit.position / stride).or_insert(empty);
-        #[expect(clippy::cast_precision_loss, reason = "a mean need not be exact")]
-        let valid = unit.valid as f64;
-        row.min = row.min.min(unit.min);
-        row.max = row.max.max(unit.max);
-        row.sum += unit.mean * valid;
-        row.valid += valid;
-    }
-    let complete = rows.len() >= ROWS_LEAST && rows.keys().zip(0..).all(|(row, at)| *row == at);
-    let rows: Vec<Row> = rows.into_values().collect();
-    let spread = rows.iter().all(|row| row.valid >= 16.0 && row.min < row.max && row.mean().is_finite());
-    (complete && spread).then_some(rows)
-}
-
-/// Returns the row at which another version seems to begin, the step of the mean there, and the next largest step.
-fn break_of(rows: &[Row]) -> Option<(usize, f64, f64)> {
-    let steps: Vec<f64> = rows.windows(2).map(|pair| pair[1].mean() - pair[0].mean()).collect();
-    let at = (0..steps.len()).max_by(|&a, &b| steps[a].abs().total_cmp(&steps[b].abs()))?;
-    let mut others: Vec<f64> =
-        steps.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, step)| step.abs()).collect();
-    others.sort_unstable_by(f64::total_cmp);
-    let (typical, next) = (others[others.len() / 2], *others.last()?);
-    let step = steps[at];
-    let moves = |of: fn(&Row) -> f64| (of(&rows[at + 1]) - of(&rows[at])) / step;
-    let (least_moves, largest_moves) = (moves(|row| row.min), moves(|row| row.max));
-    // what moves as one was moved: weather changes one end of the range more than the other
-    let as_one = [least_moves, largest_moves].iter().all(|moved| AS_ONE.contains(moved))
-        && rows.iter().all(|row| step.abs() > AS_ONE_LEAST * (row.max - row.min));
-    let factor = if rows.len() >= ROWS_MANY || as_one { 1.0 } else { 3.0 };
-    let least = factor * (BREAK.0 * next).max(BREAK.1 * typical);
-    let stands_out = step.abs() > least && next > 0.0;
-    // what is new at a border moves one end of the range, another version moves both
-    let both = least_moves > 0.5 && largest_moves > 0.5;
-    // and stays
-    let side = |part: &[Row]| part.iter().map(|row| row.mean()).sum::<f64>() / part.len() as f64;
-    let stays = (side(&rows[at + 1..]) - side(&rows[..=at])) / step > 0.5;
-    let enough = at >= 1 && at + 3 <= rows.len();
-    (stands_out && both && stays && enough).then_some((at + 1, step, next))
-}
-
 #[cfg(test)]
 mod tests {
     use zkit_report::{Finding, Severity};
 
-    use crate::testing::{TestStore, v2_array};
+    use crate::testing::store_of_rows;
 
     fn found(attributes: &str, rows: &[Vec<f32>]) -> Vec<Finding> {
-        let width = rows[0].len() as u64;
-        let mut store = TestStore::new()
-            .array("a", &v2_array(&[rows.len() as u64, width], &[1, width]))
-            .file("a/.zattrs", attributes.as_bytes());
-        for (at, row) in rows.iter().enumerate() {
-            let bytes: Vec<u8> = row.iter().flat_map(|value| value.to_le_bytes()).collect();
-            store = store.file(&format!("a/{at}.0"), &bytes);
-        }
-        store.findings("suspect-values")
+        store_of_rows(attributes, rows).findings("suspect-values")
     }
 
     #[test]
@@ -498,45 +367,6 @@ mod tests {
         assert!(around[0].message.contains("lie around the offset"), "{}", around[0].message);
         // degrees of a circle, moved to another origin
         assert!(found(r#"{"add_offset": 273.15}"#, &unpacked(0.0137, -7.3)).is_empty());
-    }
-
-    #[test]
-    fn a_break_at_one_border_of_chunks_is_found_and_seasons_are_not() {
-        let rows = |shift: &dyn Fn(usize) -> f32| {
-            let wave = |row: usize, at: usize| ((row * 7 + at) as f32 * 0.9).sin();
-            (0..24)
-                .map(|row| (0..32).map(|at| wave(row, at) + shift(row)).collect())
-                .collect::<Vec<Vec<f32>>>()
-        };
-        let broken = found("{}", &rows(&|row| if row < 10 { 0.0 } else { 5.0 }));
-        assert_eq!((broken.len(), broken[0].severity), (1, Severity::Error));
-        assert_eq!(broken[0].chunks.as_ref().unwrap()[0].first, [10, 0]);
-        assert!(broken[0].message.starts_with("from dimension 0[10] on"), "{}", broken[0].message);
-        assert!(found("{}", &rows(&|row| 9.0 * (row as f32 * 0.3).sin())).is_empty());
-        assert!(found("{}", &rows(&|row| if row == 10 { 5.0 } else { 0.0 })).is_empty());
-        assert!(found("{}", &rows(&|row| row as f32)).is_empty());
-    }
-
-    #[test]
-    fn few_rows_need_a_larger_break() {
-        let rows = |count: usize, step: f32| {
-            let level = |row: usize| (row * 5 % 7) as f32 / 3.0 + if row < 3 { 0.0 } else { step };
-            let row = |row: usize| (0..32).map(|at| (at as f32 * 0.9).sin() + level(row)).collect();
-            (0..count).map(row).collect::<Vec<Vec<f32>>>()
-        };
-        let time = r#"{"_ARRAY_DIMENSIONS": ["time", "x"]}"#;
-        let broken = found(time, &rows(8, 60.0));
-        assert_eq!(broken.len(), 1);
-        assert_eq!(broken[0].chunks.as_ref().unwrap()[0].first, [3, 0]);
-        let mut stretched = rows(8, 0.0);
-        for row in &mut stretched[3..] {
-            row.iter_mut().zip(0u8..).for_each(|(value, at)| *value += 12.0 + 0.5 * f32::from(at));
-        }
-        assert!(found(time, &stretched).is_empty(), "its range does not move as one");
-        assert_eq!(found(time, &rows(8, 20.0)).len(), 1);
-        assert_eq!(found("{}", &rows(12, 20.0)).len(), 1);
-        assert!(found("{}", &rows(8, 60.0)).is_empty(), "levels may differ");
-        assert!(found(time, &rows(6, 60.0)).is_empty());
     }
 
     #[test]

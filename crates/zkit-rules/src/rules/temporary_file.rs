@@ -43,6 +43,11 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
     if let Some(files) = store.files.as_ref().filter(|files| store.is_settled(files.temporary_changed)) {
         report_keys(finder, None, &files.temporary, ("unfinished writes left their files", remedy));
     }
+    let repository = store.repository.as_ref();
+    if let Some(repository) = repository.filter(|found| store.is_settled(found.temporary_changed)) {
+        let remedy = "if no writer is at work, remove them: no snapshot names them";
+        report_keys(finder, None, &repository.temporary, ("unfinished writes left their files", remedy));
+    }
 }
 
 /// Of several stores, those whose own names say that they are not complete.
@@ -56,7 +61,18 @@ fn check_names(cache: &CacheObservation<'_>, finder: &mut Finder<'_>) {
 
 #[cfg(test)]
 mod tests {
+    use zkit_core::engine::{Keys, Repository};
+
     use crate::testing::{TestStore, v2_array};
+
+    #[test]
+    fn leftovers_among_the_objects_of_a_repository_are_found() {
+        let temporary = Keys { count: 1, examples: vec!["chunks/X#1".to_owned()] };
+        let found = TestStore::new()
+            .repository_findings("temporary-file", Repository { temporary, ..Repository::default() });
+        assert_eq!((found.len(), found[0].array.as_deref()), (1, None));
+        assert!(found[0].message.ends_with("`chunks/X#1`"), "{}", found[0].message);
+    }
 
     #[test]
     fn leftovers_are_found_where_they_lie_once_the_grace_period_is_over() {

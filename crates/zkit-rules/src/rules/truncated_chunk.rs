@@ -1,9 +1,11 @@
 //! `truncated-chunk`: a chunk is shorter or longer than it must be, or does not begin as its codec writes.
 
 use zkit_core::engine::ChunkFault;
+use zkit_core::metadata::CodecSpec;
 use zkit_report::{Confidence, Severity};
 
-use super::shared::{report_blocks, report_faults};
+use super::shared::{message_of, report_blocks, report_faults, with_chunks};
+use crate::boxes::Runs;
 use crate::depth::Depth;
 use crate::finder::Finder;
 use crate::observe::{ArrayObservation, StoreObservation};
@@ -24,7 +26,8 @@ sizes disagree with the object or the chunk; a zstd frame that goes on behind th
 last bytes say another length; a stream without its magic bytes (seen in the headers).
 
 Legitimate: a gzip stream of several members ends in the length of the last; where everything is decoded, and
-decodes, it is a note. Bytes behind the end of a frame are ignored by readers, and some writers pad: that is a note.
+decodes, it is a note. Bytes behind the end of a frame are ignored by readers, and some writers pad: that is a note. Of raw
+chunks that are too long it is one until they are decoded; then they are `corrupt-chunk`.
 
 What to do: write these chunks again, or copy them again from the source.",
     check: Check::Store(check),
@@ -40,10 +43,24 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
     report_faults(store, finder, ChunkFault::WrongSize, ("has the wrong size", remedy), |_, _| {});
     report_faults(store, finder, ChunkFault::NoFrame, ("is none of its codec", remedy), |_, _| {});
     report_blocks(store, finder, ChunkFault::Truncated, ("no whole ones", remedy));
-    let padded = ("is followed by more bytes", "none is needed: readers ignore what follows");
-    report_faults(store, finder, ChunkFault::Trailing, padded, |_, draft| {
-        draft.severity(Severity::Info);
-    });
+    report_padded(store, finder);
+}
+
+/// Notes chunks that are followed by more bytes, unless decoding showed that these are too many: then `corrupt-chunk` says so.
+fn report_padded(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
+    for (array, padded) in store.faults(ChunkFault::Trailing) {
+        let corrupt = array.values.as_ref().map(|values| &values.corrupt.stored);
+        if corrupt.is_some_and(|corrupt| padded.chunks.iter().any(|position| corrupt.contains(position))) {
+            continue;
+        }
+        let is_raw = |codec: &CodecSpec| matches!(codec, CodecSpec::Bytes(_) | CodecSpec::Transpose(_));
+        let remedy = match array.node.metadata.codecs.iter().all(is_raw) {
+            true => "decode it (--depth sample): most readers refuse raw chunks that are too long",
+            false => "none is needed: readers ignore what follows",
+        };
+        let draft = finder.array(array.path(), message_of(array, padded, "is followed by more bytes"));
+        with_chunks(draft.severity(Severity::Info), array, &Runs::of(&padded.chunks)).remedy(remedy);
+    }
 }
 
 /// Returns whether every chunk that seems cut off was decoded and is whole: several gzip members, the last one long.
@@ -64,7 +81,7 @@ mod tests {
     use crate::testing::{TestStore, v2_array};
 
     #[test]
-    fn short_chunks_are_errors_and_padded_ones_notes() {
+    fn short_chunks_are_errors_and_padded_ones_are_told_once() {
         let store = TestStore::new().array("a", &v2_array(&[8], &[2]));
         let store = store.file("a/0", &[0; 8]).file("a/1", &[0; 5]).file("a/3", &[0; 9]);
         let found: Vec<_> = store
@@ -72,7 +89,18 @@ mod tests {
             .into_iter()
             .map(|finding| (finding.severity, finding.chunks.unwrap()[0].first[0]))
             .collect();
-        assert_eq!(found, [(Severity::Error, 1), (Severity::Info, 3)]);
+        assert_eq!(found, [(Severity::Error, 1)], "the padded one was decoded");
+        assert_eq!(store.findings("corrupt-chunk")[0].chunks.as_ref().unwrap()[0].first, [3]);
+    }
+
+    #[test]
+    fn bytes_behind_a_frame_are_a_note() {
+        let metadata = v2_array(&[8], &[2]).replace("\"compressor\":null", "\"compressor\":{\"id\":\"lz4\"}");
+        // eight literals, and a byte that belongs to nothing
+        let frame = [8, 0, 0, 0, 0x80, 1, 2, 3, 4, 5, 6, 7, 8, 0];
+        let store = TestStore::new().array("a", &metadata).file("a/0", &frame);
+        let found = store.findings("truncated-chunk");
+        assert!(found.iter().all(|finding| finding.severity == Severity::Info), "{found:?}");
     }
 
     #[test]

@@ -75,11 +75,11 @@ fn check(cache: &CacheObservation<'_>, finder: &mut Finder<'_>) {
                     &store.url,
                     None,
                     format!(
-                        "{} are stored of {} that the metadata promises: {:.3} of it, where its peers store {:.3}{nothing}",
+                        "{} are stored of {} that the metadata promises: {} of it, where its peers store {}{nothing}",
                         format::bytes(stored),
                         format::bytes(store.bytes_decoded),
-                        found,
-                        usual
+                        percent(found),
+                        percent(usual)
                     ),
                 )
                 .evidence("bytes_stored", stored)
@@ -89,6 +89,14 @@ fn check(cache: &CacheObservation<'_>, finder: &mut Finder<'_>) {
                 .evidence("arrays_unwritten", unwritten)
                 .remedy("write the store again, and do not let a job read it until then");
         }
+    }
+}
+
+fn percent(share: f64) -> String {
+    match 100.0 * share {
+        0.0 => "0 %".to_owned(),
+        shown if shown > 0.0 && shown < 0.1 => "less than 0.1 %".to_owned(),
+        shown => format!("{shown:.1} %"),
     }
 }
 
@@ -145,5 +153,11 @@ mod tests {
     fn the_policy_says_what_is_expected_of_a_store_alone() {
         let store = store(10).with_policy("[[expected]]\nmatch = \"*\"\nat-least = \"1MB\"");
         assert_eq!(cache_findings("undersized-store", &[store]).len(), 1);
+    }
+
+    #[test]
+    fn shares_are_percentages() {
+        let shown = [0.0, 0.0004, 0.012, 0.776].map(super::percent);
+        assert_eq!(shown, ["0 %", "less than 0.1 %", "1.2 %", "77.6 %"]);
     }
 }

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::elements::{element_kind, missing_values};
+use super::elements::{element_kind, holds_text, missing_values};
 use super::gather::{BadUnit, Flags, Found, Gather, UnitFacts, UnitGrid};
 use super::profile::Profiles;
 use super::rows::RowCounts;
@@ -449,6 +449,9 @@ impl<'a> Prepared<'a> {
         // metadata does not say how large they are: a small chunk must not make a large one
         let plausible = (encoded.len() as u64).saturating_mul(VARIABLE_RATIO_MOST).max(VARIABLE_LEAST_BYTES);
         let elements = chain.decode_variable(codec, encoded, self.decoded_limit.min(plausible))?;
+        if let Some(at) = elements.first_not_utf8().filter(|_| holds_text(&self.array.metadata)) {
+            return Err(CodecError::corrupt("vlen-utf8", format!("element {at} is not UTF-8")).into());
+        }
         let mut statistics = Statistics::default();
         let mut first = None;
         let ranges: Vec<_> = place.region.shape.iter().map(|&length| 0..length).collect();

@@ -1,7 +1,7 @@
 //! What metadata say of elements: how they are scanned, and which of them are missing values.
 
 use crate::kernels::scan::{ElementKind, Scanner, Statistics};
-use crate::metadata::{ArrayMetadata, DataType, FillValue, Json, ZarrFormat};
+use crate::metadata::{ArrayMetadata, CodecSpec, DataType, FillValue, Json, ZarrFormat};
 use crate::units::saturating_usize;
 
 /// Returns how elements of a type are scanned; `None` where they have no fixed size.
@@ -16,6 +16,13 @@ pub(super) fn element_kind(data_type: &DataType) -> Option<ElementKind> {
         DataType::Extension { name, .. } if name == "bfloat16" => ElementKind::BFloat16,
         other => ElementKind::Opaque(saturating_usize(other.item_bytes()?)),
     })
+}
+
+/// Returns whether the elements of an array are strings of UTF-8, which readers refuse to decode where they are not.
+/// Source: the `vlen-utf8` codec of zarr-extensions.
+pub(super) fn holds_text(metadata: &ArrayMetadata) -> bool {
+    let codecs = metadata.sharding().map_or(&metadata.codecs, |sharding| &sharding.codecs);
+    codecs.contains(&CodecSpec::VlenUtf8)
 }
 
 /// Returns the elements that stand for a missing value: the attributes `_FillValue` and `missing_value`, and v2's fill

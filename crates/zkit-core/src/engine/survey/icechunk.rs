@@ -7,6 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::faults::ChunkFault;
 use super::heads::{error_body, pointer};
+use super::listing::Keys;
+use super::names::ends_unfinished;
 use crate::codec::{ZstdWalk, walk_zstd};
 use crate::error::{ErrorKind, Result};
 use crate::metadata::Json;
@@ -54,6 +56,10 @@ pub struct Repository {
     pub virtual_chunks: u64,
     /// Chunks that lie in the repository.
     pub native_chunks: u64,
+    /// What unfinished writes left among its objects.
+    pub temporary: Keys,
+    /// When the latest of these was changed, in seconds since 1970.
+    pub temporary_changed: Option<i64>,
     /// Why not all could be looked into.
     pub unread: Option<String>,
 }
@@ -122,6 +128,11 @@ impl Repository {
         let (mut listed, mut refs, mut has_repo) = (BTreeSet::new(), Vec::new(), false);
         let mut deleted = BTreeSet::new();
         store.list("", &mut |object| match object.key.split_once('/') {
+            // branches and tags, which are folders, have names that people give
+            _ if ends_unfinished(object.key) => {
+                repository.temporary.add(object.key);
+                repository.temporary_changed = repository.temporary_changed.max(object.changed);
+            }
             Some(("chunks", id)) => {
                 chunks.insert(id.to_owned(), object.size);
             }

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use super::faults::{ChunkFault, FaultLog};
 use super::heads::{Expected, wrong_length};
-use super::names::{Named, named};
+use super::names::{Named, chunk_like, named};
 use crate::cancel::Cancel;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Observer;
@@ -39,8 +39,10 @@ pub struct Listing {
     pub temporary_changed: Option<i64>,
     /// Of the foreign ones, chunks of this very grid under keys of another encoding.
     pub misplaced: Keys,
-    /// How those keys are encoded.
+    /// How those keys are encoded; `None` for keys of no encoding, and of another number of dimensions.
     pub misplaced_as: Option<ChunkKeys>,
+    /// How many dimensions those keys have, where it is not that of the array.
+    pub misplaced_rank: Option<usize>,
     /// Metadata documents whose permissions let nobody read them.
     pub locked: Keys,
     /// When anything of the array was last changed, in seconds since 1970; `None` where nothing says it.
@@ -217,6 +219,8 @@ pub(super) struct Builder<'a> {
     listing: Listing,
     sample: Sample,
     faults: FaultLog,
+    /// Keys of chunks of another number of dimensions.
+    other_rank: Keys,
     empty: Keys,
     dangling: Keys,
     outside: Keys,
@@ -236,12 +240,13 @@ impl<'a> Builder<'a> {
             temporary_changed: None,
             misplaced: Keys::default(),
             misplaced_as: None,
+            misplaced_rank: None,
             locked: Keys::default(),
             changed: None,
             sample: Vec::new(),
         };
         let sample = Sample { most: sample_most, kept: BTreeSet::new() };
-        let (empty, dangling, outside, special) = Default::default();
+        let (other_rank, empty, dangling, outside, special) = Default::default();
         let stored_bytes = expected.and_then(|expected| expected.stored_bytes);
         Self {
             array,
@@ -249,6 +254,7 @@ impl<'a> Builder<'a> {
             listing,
             sample,
             faults: FaultLog::default(),
+            other_rank,
             empty,
             dangling,
             outside,
@@ -325,6 +331,8 @@ impl<'a> Builder<'a> {
         let single = slashed.strip_prefix("c/").filter(|rest| rest.starts_with("c/")).unwrap_or(&slashed);
         if single != key && encodings.iter().any(|keys| fits(keys, single)) {
             self.listing.misplaced.add(key);
+        } else if indices_of(key).is_some_and(|indices| indices != metadata.grid.rank()) {
+            self.other_rank.add(key);
         }
     }
 
@@ -361,6 +369,11 @@ impl<'a> Builder<'a> {
 
     pub(super) fn finish(mut self) -> Listed {
         self.listing.sample = self.sample.finish();
+        // beside chunks of its own, they are files like others
+        if self.listing.stored.is_empty() && self.listing.misplaced.count == 0 {
+            self.listing.misplaced_rank = self.other_rank.examples.first().and_then(|key| indices_of(key));
+            self.listing.misplaced = self.other_rank;
+        }
         let path = &self.array.path;
         let unreadable = [&self.dangling, &self.outside, &self.special].iter().any(|keys| keys.count > 0);
         let defects = [
@@ -385,6 +398,12 @@ impl<'a> Builder<'a> {
             faults: self.faults,
         }
     }
+}
+
+/// Returns how many indices a key has, if it looks like that of a chunk of some array.
+fn indices_of(key: &str) -> Option<usize> {
+    let rest = key.strip_prefix("c/").or_else(|| key.strip_prefix("c.")).unwrap_or(key);
+    chunk_like(key).then(|| rest.split(['/', '.']).count())
 }
 
 /// Returns whether chunks may lie below a key: it is a directory between an array and its chunks.

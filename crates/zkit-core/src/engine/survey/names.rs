@@ -44,6 +44,11 @@ pub(super) fn named(key: &str) -> Named {
     }
 }
 
+/// Returns whether the last part of a key is a name of what an unfinished write leaves.
+pub(super) fn ends_unfinished(key: &str) -> bool {
+    is_temporary(key.rsplit('/').next().unwrap_or(key))
+}
+
 /// Returns whether a store's own name says that its writer did not complete it: zkit builds `NAME.partial`, scripts
 /// `NAME.tmp`. What programs call the folders of their temporary files says nothing of what lies in them.
 pub fn is_unfinished_store(name: &str) -> bool {
@@ -115,6 +120,8 @@ mod tests {
             assert_eq!(named(key), Named::Foreign, "{key}");
         }
         assert_eq!(named("t2m/.zarray"), Named::Metadata);
+        assert!(ends_unfinished("chunks/C4CVJY2HT7H474V7T6CG#1"));
+        assert!(!ends_unfinished("refs/branch.next.tmp/ref.json"));
         assert_eq!(named("t2m.dvc"), Named::Sidecar);
     }
 
