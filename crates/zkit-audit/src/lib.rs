@@ -265,17 +265,18 @@ impl Auditor<'_> {
     /// Adds a store that could not be opened.
     fn could_not_open(&self, url: &StoreUrl, error: &Error, report: &mut Report, hidden: &mut Vec<Finding>) {
         report.complete = false;
+        let (rule, message, remedy) = why_not_opened(url, error);
         let mut findings = vec![Finding {
-            rule: "unreadable",
+            rule,
             severity: Severity::Error,
             confidence: Confidence::High,
             store: url.to_string(),
             array: None,
             chunks: None,
             grid: ChunkGrid::Stored,
-            message: error.one_line(),
+            message,
             evidence: Map::new(),
-            remedy: error.hint().map(str::to_owned),
+            remedy,
         }];
         hidden.extend(self.keep(&mut findings));
         report.findings.extend(findings);
@@ -290,4 +291,16 @@ impl Auditor<'_> {
             not_seen: vec!["anything: it could not be opened".to_owned()],
         });
     }
+}
+
+/// Returns the rule, the message and the remedy of a store that could not be opened: it may be a link to nothing.
+fn why_not_opened(url: &StoreUrl, error: &Error) -> (&'static str, String, Option<String>) {
+    let target =
+        url.local_path().filter(|path| !path.exists()).and_then(|path| std::fs::read_link(path).ok());
+    let Some(target) = target else {
+        return ("unreadable", error.one_line(), error.hint().map(str::to_owned));
+    };
+    let message = format!("a link to {}, which does not exist", target.display());
+    let remedy = "mount what the link leads to, or copy the store itself in its place";
+    ("dangling-link", message, Some(remedy.to_owned()))
 }
