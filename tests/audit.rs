@@ -307,3 +307,15 @@ fn what_of_n5_and_icechunk_is_not_looked_at_is_said() {
     assert_eq!(unseen("raw.n5", "full", "datasets of N5: only the headers"), "headers");
     assert_eq!(unseen("raw.n5", "listing", "datasets of N5"), "listing");
 }
+
+#[test]
+fn stores_of_a_folder_that_cannot_be_reached_are_told() {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    store(&folder.path().join("a.zarr"), &[0, 1, 2, 3, 4, 5, 6, 7]);
+    std::os::unix::fs::symlink("/nowhere/b.zarr", folder.path().join("b.zarr")).expect("a link can be made");
+    write(&folder.path().join("c.zarr.dvc"), "outs:\n- path: c.zarr\n");
+    let (code, found) = findings(folder.path(), &[]);
+    assert_eq!((code, rules(&found)), (3, vec!["dangling-link", "pointer-file"]));
+    let (code, found) = findings(&folder.path().join("b.zarr"), &[]);
+    assert_eq!((code, rules(&found)), (3, vec!["dangling-link"]));
+}

@@ -15,6 +15,7 @@ mod settings;
 mod values;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::time::SystemTime;
@@ -153,7 +154,7 @@ fn audit_all(
             }
             // with several stores, one that cannot be opened hides no other
             Err(error)
-                if urls.len() > 1
+                if (urls.len() > 1 || target_that_is_gone(url).is_some())
                     && error.kind() != ErrorKind::Cancelled
                     && error.kind() != ErrorKind::Usage =>
             {
@@ -295,12 +296,15 @@ impl Auditor<'_> {
 
 /// Returns the rule, the message and the remedy of a store that could not be opened: it may be a link to nothing.
 fn why_not_opened(url: &StoreUrl, error: &Error) -> (&'static str, String, Option<String>) {
-    let target =
-        url.local_path().filter(|path| !path.exists()).and_then(|path| std::fs::read_link(path).ok());
-    let Some(target) = target else {
+    let Some(target) = target_that_is_gone(url) else {
         return ("unreadable", error.one_line(), error.hint().map(str::to_owned));
     };
     let message = format!("a link to {}, which does not exist", target.display());
     let remedy = "mount what the link leads to, or copy the store itself in its place";
     ("dangling-link", message, Some(remedy.to_owned()))
+}
+
+/// Returns where a store leads that is a link to nothing.
+fn target_that_is_gone(url: &StoreUrl) -> Option<PathBuf> {
+    url.local_path().filter(|path| !path.exists()).and_then(|path| std::fs::read_link(path).ok())
 }
