@@ -11,6 +11,7 @@
 
 pub mod against;
 pub mod boxes;
+mod content;
 pub mod coordinates;
 mod depth;
 mod finder;
@@ -25,6 +26,7 @@ mod rules;
 pub mod summary;
 #[cfg(test)]
 mod testing;
+pub mod times;
 mod values;
 pub mod words;
 
