@@ -14,6 +14,7 @@ pub mod boxes;
 mod content;
 pub mod coordinates;
 mod depth;
+mod dimensions;
 mod finder;
 pub mod ids;
 pub mod look;
