@@ -320,3 +320,15 @@ fn values_are_said_to_be_unseen_only_where_a_sample_leaves_chunks_out() {
     assert_eq!(not_seen("100%"), json!([]));
     assert_eq!(not_seen("1/4"), json!(["values of chunks that were not sampled"]));
 }
+
+#[test]
+fn stores_of_a_folder_that_cannot_be_reached_are_told() {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    store(&folder.path().join("a.zarr"), &[0, 1, 2, 3, 4, 5, 6, 7]);
+    std::os::unix::fs::symlink("/nowhere/b.zarr", folder.path().join("b.zarr")).expect("a link can be made");
+    write(&folder.path().join("c.zarr.dvc"), "outs:\n- path: c.zarr\n");
+    let (code, found) = findings(folder.path(), &[]);
+    assert_eq!((code, rules(&found)), (3, vec!["dangling-link", "pointer-file"]));
+    let (code, found) = findings(&folder.path().join("b.zarr"), &[]);
+    assert_eq!((code, rules(&found)), (3, vec!["dangling-link"]));
+}

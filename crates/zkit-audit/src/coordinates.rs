@@ -6,7 +6,7 @@ use zkit_core::engine::{affordable_rows, digest_rows};
 use zkit_core::error::Result;
 use zkit_core::hierarchy::{ArrayNode, Hierarchy};
 use zkit_rules::Depth;
-use zkit_rules::ids::id_groups;
+use zkit_rules::ids::{column_mut, id_groups};
 use zkit_rules::summary::StoreSummary;
 
 use crate::gather::Run;
@@ -32,11 +32,7 @@ pub(crate) fn compare_rows(
         let ids = if all { usize::MAX } else { SAMPLED_IDS };
         for (store, positions) in group.rows_to_compare(ids) {
             run.cancel.check()?;
-            let Some(column) =
-                stores[store].ids.iter_mut().find(|column| column.coordinate.path == group.path)
-            else {
-                continue;
-            };
+            let Some(column) = column_mut(&mut stores[store], &group.path) else { continue };
             let Ok(hierarchy) = open(store) else { continue };
             let Some(bytes) = &hierarchy.store else { continue };
             let arrays: Vec<&ArrayNode> =

@@ -15,6 +15,7 @@ mod settings;
 mod values;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::time::SystemTime;
@@ -153,7 +154,7 @@ fn audit_all(
             }
             // with several stores, one that cannot be opened hides no other
             Err(error)
-                if urls.len() > 1
+                if (urls.len() > 1 || target_that_is_gone(url).is_some())
                     && error.kind() != ErrorKind::Cancelled
                     && error.kind() != ErrorKind::Usage =>
             {
@@ -265,17 +266,18 @@ impl Auditor<'_> {
     /// Adds a store that could not be opened.
     fn could_not_open(&self, url: &StoreUrl, error: &Error, report: &mut Report, hidden: &mut Vec<Finding>) {
         report.complete = false;
+        let (rule, message, remedy) = why_not_opened(url, error);
         let mut findings = vec![Finding {
-            rule: "unreadable",
+            rule,
             severity: Severity::Error,
             confidence: Confidence::High,
             store: url.to_string(),
             array: None,
             chunks: None,
             grid: ChunkGrid::Stored,
-            message: error.one_line(),
+            message,
             evidence: Map::new(),
-            remedy: error.hint().map(str::to_owned),
+            remedy,
         }];
         hidden.extend(self.keep(&mut findings));
         report.findings.extend(findings);
@@ -290,4 +292,19 @@ impl Auditor<'_> {
             not_seen: vec!["anything: it could not be opened".to_owned()],
         });
     }
+}
+
+/// Returns the rule, the message and the remedy of a store that could not be opened: it may be a link to nothing.
+fn why_not_opened(url: &StoreUrl, error: &Error) -> (&'static str, String, Option<String>) {
+    let Some(target) = target_that_is_gone(url) else {
+        return ("unreadable", error.one_line(), error.hint().map(str::to_owned));
+    };
+    let message = format!("a link to {}, which does not exist", target.display());
+    let remedy = "mount what the link leads to, or copy the store itself in its place";
+    ("dangling-link", message, Some(remedy.to_owned()))
+}
+
+/// Returns where a store leads that is a link to nothing.
+fn target_that_is_gone(url: &StoreUrl) -> Option<PathBuf> {
+    url.local_path().filter(|path| !path.exists()).and_then(|path| std::fs::read_link(path).ok())
 }

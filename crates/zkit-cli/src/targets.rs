@@ -126,10 +126,20 @@ fn search(folder: &Path, depth: usize, entered: &mut usize, found: &mut Vec<Path
             {
                 search(&path, depth + 1, entered, found);
             }
-        } else if is_store_file(&path) {
+        } else if is_store_file(&path) || stands_for_store(&path) {
             found.push(path);
         }
     }
+}
+
+/// Returns whether something is named like a store that cannot be reached: a link to nothing, or the sidecar that DVC keeps
+/// of a store that was not fetched.
+fn stands_for_store(path: &Path) -> bool {
+    if path.extension().is_some_and(|extension| extension == "dvc") {
+        let store = path.with_extension("");
+        return has_name_of_store(&store) && std::fs::symlink_metadata(&store).is_err();
+    }
+    has_name_of_store(path) && path.is_symlink() && !path.exists()
 }
 
 /// Returns whether a folder is the root of a store of a kind that zkit knows; documents that are links to nothing count.
@@ -158,8 +168,13 @@ fn holds_store(folder: &Path) -> bool {
 }
 
 fn is_named_like_store(path: &Path) -> bool {
+    has_name_of_store(path) && path.is_dir()
+}
+
+/// Returns whether a name ends like those of stores.
+fn has_name_of_store(path: &Path) -> bool {
     let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
-    matches!(extension, "zarr" | "zarr3" | "zr3" | "n5" | "icechunk" | "ic") && path.is_dir()
+    matches!(extension, "zarr" | "zarr3" | "zr3" | "n5" | "icechunk" | "ic")
 }
 
 /// Returns whether a file is named like a store in a file, or holds references.
@@ -225,6 +240,19 @@ mod tests {
         assert_eq!(names(root, "cache/[ab].zarr"), ["cache/a.zarr"]);
         assert_eq!(names(root, "ca*/**/*.zarr"), ["cache/a.zarr", "cache/c.zarr", "cache/old/b.zarr"]);
         assert!(stores(&root.join("x*").display().to_string()).is_err());
+    }
+
+    #[test]
+    fn stores_that_cannot_be_reached_are_stores() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        write(root, "cache/a.zarr/.zgroup", "{}");
+        write(root, "cache/a.zarr.dvc", "outs:\n- path: a.zarr\n");
+        write(root, "cache/b.zarr.dvc", "outs:\n- path: b.zarr\n");
+        write(root, "cache/notes.txt.dvc", "outs:\n- path: notes.txt\n");
+        std::os::unix::fs::symlink("/nowhere/c.zarr", root.join("cache/c.zarr")).unwrap();
+        std::os::unix::fs::symlink("/nowhere/log.txt", root.join("cache/log.txt")).unwrap();
+        assert_eq!(names(root, "cache"), ["cache/a.zarr", "cache/b.zarr.dvc", "cache/c.zarr"]);
     }
 
     #[test]

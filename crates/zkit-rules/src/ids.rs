@@ -8,9 +8,13 @@ use crate::coordinates::is_declared_id;
 use crate::observe::StoreObservation;
 use crate::policy::Policy;
 use crate::summary::StoreSummary;
+use crate::times::{Series, series};
 
 /// Coordinates of more values are not compared between stores.
 const IDS_MOST: usize = 2_000_000;
+
+/// Times are compared at so many places where that decides whether they are told.
+const TIMES_COMPARED: usize = 8;
 
 /// The ids of one store: a coordinate whose values should be unique over all stores of a cache.
 #[derive(Debug, Clone)]
@@ -56,6 +60,8 @@ pub struct IdGroup {
     pub unique: usize,
     /// The ids that stand in more than one place, by their first place.
     pub repeated: Vec<RepeatedId>,
+    /// Whether they stand there by right unless all of them hold the same, as times may.
+    pub needs_equal_content: bool,
 }
 
 /// Whether the places of an id hold the same.
@@ -88,9 +94,15 @@ impl IdColumn {
                     && names.into_iter().any(|name| *name == dimension)
             });
             let variables = variables.map(|other| other.path().to_owned()).collect();
-            Some(Self { coordinate: coordinate.clone(), dimension, variables, rows: BTreeMap::new() })
+            Some(Self::along(coordinate, &dimension, variables))
         });
         columns.collect()
+    }
+
+    /// Returns the values of a coordinate as ids of these variables.
+    pub(crate) fn along(coordinate: &Coordinate, dimension: &str, variables: Vec<String>) -> Self {
+        let (coordinate, dimension) = (coordinate.clone(), dimension.to_owned());
+        Self { coordinate, dimension, variables, rows: BTreeMap::new() }
     }
 }
 
@@ -140,12 +152,34 @@ pub fn id_groups(stores: &[StoreSummary]) -> Vec<IdGroup> {
             groups.push(group(stores, path, members));
         }
     }
+    groups.extend(series(stores).into_iter().map(|series| group_of_times(stores, series)));
     groups
 }
 
-/// Returns the ids of a store under a path.
+/// Returns the ids or times of a store under a path.
 pub fn column<'a>(store: &'a StoreSummary, path: &str) -> Option<&'a IdColumn> {
-    store.ids.iter().find(|column| column.coordinate.path == path)
+    let mut all = store.ids.iter().chain(store.times.iter().map(|times| &times.column));
+    all.find(|column| column.coordinate.path == path)
+}
+
+/// Returns the ids or times of a store under a path, to add to them what its rows hold.
+pub fn column_mut<'a>(store: &'a mut StoreSummary, path: &str) -> Option<&'a mut IdColumn> {
+    let mut all = store.ids.iter_mut().chain(store.times.iter_mut().map(|times| &mut times.column));
+    all.find(|column| column.coordinate.path == path)
+}
+
+/// Returns the times of a series: only stores that share some are looked into.
+fn group_of_times(stores: &[StoreSummary], series: Series) -> IdGroup {
+    let mut found = group(stores, &series.path, series.sharing.clone());
+    let others = series.stores.iter().filter(|store| series.sharing.binary_search(store).is_err());
+    let times =
+        |store: &usize| column(&stores[*store], &series.path).map_or(0, |column| column.coordinate.len());
+    let others: usize = others.map(times).sum();
+    found.entries += others;
+    found.unique += others;
+    found.stores = series.stores;
+    found.needs_equal_content = series.needs_equal_content;
+    found
 }
 
 /// Splits stores into those that share variables, one with another.
@@ -201,10 +235,21 @@ fn group(stores: &[StoreSummary], path: &str, members: Vec<usize>) -> IdGroup {
         })
         .collect();
     repeated.sort_by_key(|id| id.places[0]);
-    IdGroup { path: path.to_owned(), stores: members, entries, unique, repeated }
+    IdGroup { path: path.to_owned(), stores: members, entries, unique, repeated, needs_equal_content: false }
 }
 
 impl IdGroup {
+    /// Returns whether an id stands in several stores, and should not.
+    pub fn is_across_stores(&self, stores: &[StoreSummary]) -> bool {
+        let across = |id: &RepeatedId| id.places.iter().any(|place| place.store != id.places[0].store);
+        let contents = || self.repeated.iter().map(|id| self.content(stores, id));
+        let equal = || {
+            contents().all(|content| content != Content::Different)
+                && contents().any(|content| content == Content::Equal)
+        };
+        self.repeated.iter().any(across) && (!self.needs_equal_content || equal())
+    }
+
     /// Returns whether all places of a repeated id hold the same, as far as their rows were digested.
     pub fn content(&self, stores: &[StoreSummary], id: &RepeatedId) -> Content {
         let rows = id.places.iter().filter_map(|place| {
@@ -246,7 +291,10 @@ impl IdGroup {
     }
 
     /// Returns the rows whose digests tell whether repeated ids hold the same, at most `most` ids: positions by store.
+    ///
+    /// Times that two stores share by right, as members of an ensemble do, differ in the first of them.
     pub fn rows_to_compare(&self, most: usize) -> BTreeMap<usize, BTreeSet<u64>> {
+        let most = if self.needs_equal_content { most.min(TIMES_COMPARED) } else { most };
         let mut rows: BTreeMap<usize, BTreeSet<u64>> = BTreeMap::new();
         for place in self.repeated.iter().take(most).flat_map(|id| &id.places) {
             if let Ok(position) = u64::try_from(place.position) {

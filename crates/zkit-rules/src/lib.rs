@@ -11,8 +11,10 @@
 
 pub mod against;
 pub mod boxes;
+mod content;
 pub mod coordinates;
 mod depth;
+mod dimensions;
 mod finder;
 pub mod ids;
 pub mod look;
@@ -27,6 +29,7 @@ mod rules;
 pub mod summary;
 #[cfg(test)]
 mod testing;
+pub mod times;
 mod values;
 pub mod words;
 

@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use zkit_core::hierarchy::StoreKind;
 use zkit_core::metadata::{Json, Object, ZarrFormat};
 
+use crate::content::content_of;
 use crate::depth::Depth;
 use crate::ids::IdColumn;
 use crate::observe::{ArrayObservation, StoreObservation};
+use crate::times::TimeColumn;
 
 /// One store of a cache, after its own rules ran.
 #[derive(Debug, Clone)]
@@ -28,6 +30,8 @@ pub struct StoreSummary {
     pub bytes_decoded: u64,
     /// Its ids, to be compared with those of other stores; none below [`Depth::Sample`].
     pub ids: Vec<IdColumn>,
+    /// Its times, to be compared with those of stores that are alike; none below [`Depth::Sample`].
+    pub times: Vec<TimeColumn>,
     /// Whether the last change of it that was seen is older than the grace period.
     pub settled: bool,
 }
@@ -60,6 +64,8 @@ pub struct ArraySummary {
     pub decoded_bytes: u64,
     /// Whether it is a coordinate.
     pub is_coordinate: bool,
+    /// A hash of all its chunks, if all were looked at and they could not be the same by chance.
+    pub content: Option<u64>,
 }
 
 impl StoreSummary {
@@ -86,6 +92,7 @@ impl StoreSummary {
             bytes_decoded: decoded.fold(0, u64::saturating_add),
             arrays,
             ids: IdColumn::of(store),
+            times: TimeColumn::of(store),
             settled: store.is_settled(listings.filter_map(|listing| listing.changed).max()),
         }
     }
@@ -124,6 +131,7 @@ impl ArraySummary {
             bytes_stored: listing.map(|listing| listing.bytes_stored),
             decoded_bytes: metadata.decoded_bytes().unwrap_or(0),
             is_coordinate,
+            content: array.values.as_ref().and_then(content_of),
         }
     }
 }

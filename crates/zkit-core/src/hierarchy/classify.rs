@@ -49,16 +49,12 @@ pub(super) fn file(path: &Path) -> Result<Classified> {
         return Ok(unknown(Container::File, "empty-store", "an empty file"));
     }
     if head.starts_with(b"version https://git-lfs") {
-        let note = Some((
-            "pointer-file",
-            "a pointer of git-lfs, not the store itself; fetch the data first".to_owned(),
-        ));
-        return Ok(Classified {
-            kind: StoreKind::Unknown,
-            container: Container::File,
-            note,
-            references: None,
-        });
+        let message = "a pointer of git-lfs, not the store itself; fetch the data first";
+        return Ok(unknown(Container::File, "pointer-file", message));
+    }
+    if path.extension().is_some_and(|extension| extension == "dvc") {
+        let message = "a sidecar of DVC, which names data that is kept elsewhere; fetch the data first";
+        return Ok(unknown(Container::File, "pointer-file", message));
     }
     if matches!(head.trim_ascii_start().first(), Some(b'{' | b'[')) && size <= MAX_DOCUMENT_BYTES {
         file.seek(SeekFrom::Start(0)).map_err(failed)?;

@@ -10,7 +10,7 @@ use super::walk;
 use crate::error::{Error, ErrorKind, Result};
 use crate::location::StoreUrl;
 use crate::metadata::{Json, Object};
-use crate::store::{Store, StoreOptions, ZipStore, join};
+use crate::store::{Store, StoreOptions, ZipStore, is_link_to_nothing, join};
 
 /// Metadata documents larger than this are refused.
 pub(super) const MAX_DOCUMENT_BYTES: u64 = 128 << 20;
@@ -296,7 +296,8 @@ impl Hierarchy {
 
     pub(super) fn unreadable_node(&mut self, path: &str, error: &Error) {
         self.unreadable = true;
-        self.defect(path, "unreadable", error.one_line());
+        let rule = if is_link_to_nothing(error) { "dangling-link" } else { "unreadable" };
+        self.defect(path, rule, error.one_line());
     }
 
     /// Parses a metadata document; what is no JSON becomes a defect.

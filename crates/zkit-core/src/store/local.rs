@@ -146,12 +146,8 @@ impl LocalStore {
             match std::fs::symlink_metadata(&path) {
                 Ok(metadata) if metadata.is_symlink() && !path.exists() => {
                     let target = std::fs::read_link(&path).unwrap_or_default();
-                    let message = format!(
-                        "could not read {}: it is a link to {}, which does not exist",
-                        self.place(key),
-                        target.display()
-                    );
-                    return Err(Error::new(ErrorKind::Unreadable, message));
+                    let message = format!("could not read {}", self.place(key));
+                    return Err(Error::new(ErrorKind::Unreadable, message).with_source(LinkToNothing(target)));
                 }
                 Ok(_) => {}
                 Err(_) => break,
@@ -392,6 +388,17 @@ impl LocalStore {
     pub fn path_of(&self, key: &str) -> PathBuf {
         self.root.join(join("", key))
     }
+}
+
+/// Why something could not be read: it is a link to what does not exist.
+#[derive(Debug, thiserror::Error)]
+#[error("it is a link to {}, which does not exist", .0.display())]
+struct LinkToNothing(PathBuf);
+
+/// Returns whether an error says that a link leads to nothing.
+pub(crate) fn is_link_to_nothing(error: &Error) -> bool {
+    let mut causes = std::iter::successors(std::error::Error::source(error), |&cause| cause.source());
+    causes.any(|cause| cause.is::<LinkToNothing>())
 }
 
 /// Returns an error whose kind follows from the system's: absent, or unreadable.

@@ -20,6 +20,7 @@ mod zip;
 pub use any::{Child, ChildKind, Glance, ObjectInfo, ObjectKind, ObjectStat, Store, StoreOptions};
 pub use key::{is_safe_name, join};
 pub use local::LocalStore;
+pub(crate) use local::is_link_to_nothing;
 pub use memory::MemoryStore;
 pub use reach::{Reach, reach};
 pub use references::{Document, Locate, Located, ReferenceStore};

@@ -1,5 +1,7 @@
 //! `dangling-link`: a link inside the store leads to nothing.
 
+use std::collections::BTreeSet;
+
 use zkit_core::engine::ChunkFault;
 use zkit_report::{Confidence, Severity};
 
@@ -16,7 +18,7 @@ pub(crate) const RULE: Rule = Rule {
     depth: Depth::Metadata,
     summary: "a link inside the store leads to nothing",
     explanation: "\
-A chunk, a document or a folder is a symbolic link whose target does not exist: a datalad or git-annex clone
+A chunk, a document, a folder, or a whole store of a cache, is a symbolic link whose target does not exist: a datalad or git-annex clone
 without content, a store copied away from the pool that its links point to, a mount that is gone. The data
 is not missing: it cannot be reached.
 
@@ -39,9 +41,11 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
     let told = |key: &String| {
         store.hierarchy.defects.iter().any(|defect| defect.path.trim_start_matches('/') == key)
     };
+    // where reading a document failed, its node was told
+    let nodes: BTreeSet<&str> = store.defects("dangling-link").map(|defect| defect.path.as_str()).collect();
     for key in store.files.iter().flat_map(|files| &files.dangling.examples) {
         let (prefix, name) = key.rsplit_once('/').unwrap_or(("", key));
-        if DOCUMENTS.contains(&name) {
+        if DOCUMENTS.contains(&name) && !nodes.contains(format!("/{prefix}").as_str()) {
             let message = format!("its {name} is a link that leads to nothing");
             finder.array(&format!("/{prefix}"), message).remedy(remedy);
         }
@@ -74,5 +78,7 @@ mod tests {
         let found = store.findings("dangling-link");
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(found[0].array.as_deref(), Some("/q"));
+        assert!(found[0].message.ends_with("a link to ../pool/zarray, which does not exist"), "{found:?}");
+        assert_eq!(store.findings("unreadable"), []);
     }
 }

@@ -1,13 +1,13 @@
 //! Values of a coordinate, or ids of a cache, that stand more than once.
 
 use serde_json::{Value, json};
-use zkit_core::select::{Axis, Order, Repeat, range_in_words};
+use zkit_core::select::{Axis, Order, Repeat, Values, range_in_words};
 use zkit_report::{Confidence, Severity};
 
 use crate::coordinates::{CoordinateObservation, is_declared_id};
 use crate::depth::Depth;
 use crate::finder::Finder;
-use crate::ids::{Content, IdGroup, id_groups};
+use crate::ids::{Content, IdGroup, RepeatedId, column, id_groups};
 use crate::observe::{CacheObservation, StoreObservation};
 use crate::rule::{Check, Rule};
 use crate::summary::StoreSummary;
@@ -25,10 +25,14 @@ batches overlap. The same id with different content is worse: one of the two is 
 
 On disk: the array of one dimension that is named like it (time, file_id, ...) holds equal values after decoding; over the
 stores of a cache, the ids of one store stand in another. Ids are coordinates of whole numbers or texts called id, *_id,
-sample, file, name, key or the like, and those that zkit.toml declares: [audit] ids = [\"file_id\"].
+sample, file, name, key or the like, and those that zkit.toml declares: [audit] ids = [\"file_id\"]. Times are compared
+between stores of a folder that hold the same variables at the same places, members and levels, where most of the stores lie
+behind each other in time and few reach into others: a download that was begun again, a store that was copied.
 
 Legitimate: stores of different variables hold the same ids, and are to be merged: only stores that share variables along
-the dimension are compared. Auxiliary coordinates (station names along obs) may repeat: only coordinates named like their
+the dimension are compared. Stores that share times by right (members, models, tiles, forecasts that begin before the last one
+ended) are not told: where all times of a store stand in another one, where there are two stores alone, or where the times
+leave gaps, only equal content is. Auxiliary coordinates (station names along obs) may repeat: only coordinates named like their
 dimension are looked at, unless declared. Positions of a moving or fixed platform may repeat as well: for latitudes,
 longitudes and heights a few repeated values among many are an error, many are a note.
 
@@ -114,7 +118,7 @@ fn repeats_in_words(read: &CoordinateObservation) -> String {
 
 fn check_cache(cache: &CacheObservation<'_>, finder: &mut Finder<'_>) {
     for group in id_groups(cache.stores) {
-        if group.repeated.iter().any(|id| id.places.iter().any(|place| place.store != id.places[0].store)) {
+        if group.is_across_stores(cache.stores) {
             report(cache.stores, &group, finder);
         }
     }
@@ -133,11 +137,8 @@ fn report(stores: &[StoreSummary], group: &IdGroup, finder: &mut Finder<'_>) {
         group.stores.len(),
         group.unique
     );
-    if let Some(first) = group.repeated.first() {
-        let holders: Vec<&str> =
-            first.places.iter().filter_map(|place| Some(stores.get(place.store)?.name())).collect();
-        message.push_str(&format!(" (the first is {} in {})", first.value, holders.join(" and ")));
-    }
+    message.push_str(&places_in_words(stores, group));
+    let nouns = if is_of_times(stores, group) { "times" } else { "ids" };
     let (compared, variables) = group.variables_compared(stores);
     let seen = match compared == variables {
         true => String::new(),
@@ -145,13 +146,13 @@ fn report(stores: &[StoreSummary], group: &IdGroup, finder: &mut Finder<'_>) {
     };
     if different > 0 {
         message.push_str(&match different {
-            1 => "; 1 id stands for different content".to_owned(),
-            _ => format!("; {different} ids stand for different content"),
+            1 => format!("; 1 of the {nouns} stands for different content"),
+            _ => format!("; {different} of the {nouns} stand for different content"),
         });
     } else if equal == contents.len() {
-        message.push_str(&format!("; equal ids hold equal content{seen}"));
+        message.push_str(&format!("; equal {nouns} hold equal content{seen}"));
     } else if equal > 0 {
-        message.push_str(&format!("; the {equal} ids that were compared hold equal content{seen}"));
+        message.push_str(&format!("; the {equal} {nouns} that were compared hold equal content{seen}"));
     }
     // those that hold different content first
     let mut order: Vec<usize> = (0..group.repeated.len()).collect();
@@ -191,6 +192,25 @@ fn report(stores: &[StoreSummary], group: &IdGroup, finder: &mut Finder<'_>) {
             0 => "drop one of each: zkit slice STORE... --to DST --duplicates first",
             _ => "find out which store is right before either is used: the ids are in the evidence",
         });
+}
+
+fn is_of_times(stores: &[StoreSummary], group: &IdGroup) -> bool {
+    let column = group.stores.first().and_then(|&store| column(&stores[store], &group.path));
+    column.is_some_and(|column| matches!(column.coordinate.values, Values::Times { .. }))
+}
+
+/// Returns where the first of the repeated ids stands, and how far the times reach that stand there too.
+fn places_in_words(stores: &[StoreSummary], group: &IdGroup) -> String {
+    let Some(first) = group.repeated.first() else { return String::new() };
+    let of = |id: &RepeatedId| id.places.iter().map(|place| place.store).collect::<Vec<_>>();
+    let names: Vec<&str> =
+        first.places.iter().filter_map(|place| Some(stores.get(place.store)?.name())).collect();
+    let names = names.join(" and ");
+    let last = group.repeated.iter().take_while(|id| of(id) == of(first)).last().unwrap_or(first);
+    match is_of_times(stores, group) && last != first {
+        true => format!(" (the first are {} to {} in {names})", first.value, last.value),
+        false => format!(" (the first is {} in {names})", first.value),
+    }
 }
 
 #[cfg(test)]
@@ -274,7 +294,11 @@ mod tests {
         summaries[0].ids[0].rows = BTreeMap::from([(0, row(1)), (1, row(2))]);
         summaries[1].ids[0].rows = BTreeMap::from([(0, row(2)), (1, row(3))]);
         let found = summary_findings("duplicate-ids", &summaries);
-        assert!(found[0].message.contains("1 id stands for different content"), "{}", found[0].message);
+        assert!(
+            found[0].message.contains("1 of the ids stands for different content"),
+            "{}",
+            found[0].message
+        );
         assert_eq!(found[0].evidence["ids"][0]["content"], "different");
         assert_eq!(found[0].evidence["equal_content"], 1);
     }

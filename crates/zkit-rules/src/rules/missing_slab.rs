@@ -12,6 +12,7 @@ use super::absent_chunks::{absent_of, absent_of_all};
 use super::shared::{Absence, absence, declared_missing, fill_number, with_chunks};
 use crate::boxes::{Pattern, Runs, pattern};
 use crate::depth::Depth;
+use crate::dimensions::{is_of_time, is_spatial};
 use crate::finder::Finder;
 use crate::observe::{ArrayObservation, StoreObservation};
 use crate::packing::{Packing, plausible_range};
@@ -33,8 +34,10 @@ On disk: the chunk keys stop at an index of the first dimensions, or lack an ind
 same one in several variables.
 
 Legitimate: writers leave out chunks that are all fill value. Of a coordinate that is one value at most, which continues
-those beside it: the 0 that hours are counted from, in a store that was appended to step by step. Of data it is likely along latitude, longitude and other axes of
-space, unless another value than the fill value stands for missing ones; there a slab is a note. Chunks of what is often
+those beside it: the 0 that hours are counted from, in a store that was appended to step by step. Of data it is likely along
+latitude, longitude and other axes of space, unless another value than the fill value stands for missing ones, or a band lies between stored ones in which nothing is
+missing; there a slab is a note. So it is along dimensions without a coordinate, unless what is absent reads as missing behind
+some point, and the dimension is called time or date, or an array of the same shape, chunks and type beside it is whole. Chunks of what is often
 zero everywhere (rain, snow, counts, flags) are a warning where the fill value is zero. Where values are looked at, they
 tell: where the fill value means \"missing\" (NaN, or what `_FillValue` declares) and some values that are stored are missing
 too, a slab inside is a warning; where the fill value is zero and some values are zero, a single chunk that others follow is
@@ -72,7 +75,8 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
         let alike = shared.get(&slab.place()).copied().unwrap_or(1);
         let (severity, confidence) = judge(store, slab);
         let (array, counts) = (slab.array, slab.array.node.metadata.grid.counts());
-        let message = format!("{}{}{}", slab.in_words(counts), slab.meaning(), also(alike));
+        let message =
+            format!("{}{}{}{}", slab.in_words(counts), slab.meaning(), also(alike), doubt(severity));
         let draft = finder.array(array.path(), message).severity(severity).confidence(confidence);
         with_chunks(draft, array, &slab.absent)
             .evidence("chunks_total", counts.iter().product::<u64>())
@@ -82,7 +86,7 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
     }
 }
 
-/// Returns the pattern in which an array's chunks are absent, if it is one that a legitimate writer seldom leaves.
+/// Returns whether the chunks of an array are absent in a pattern that is told here.
 pub(crate) fn is_slab(store: &StoreObservation<'_>, array: &ArrayObservation<'_>) -> bool {
     slab_of(store, array).is_some()
 }
@@ -99,7 +103,17 @@ fn slab_of<'s, 'a>(store: &StoreObservation<'a>, array: &'s ArrayObservation<'a>
         Pattern::All | Pattern::Scattered => return None,
     };
     let slab = Slab { array, absent, pattern, dimension };
-    (judge(store, &slab).0 > Severity::Info).then_some(slab)
+    let told = judge(store, &slab).0 > Severity::Info || is_worth_a_note(&slab);
+    told.then_some(slab)
+}
+
+/// Returns whether a slab that sparse data may have is told as one: chunks that lie together, not single ones along a line, nor those
+/// of what is often zero.
+fn is_worth_a_note(slab: &Slab<'_, '_>) -> bool {
+    let counts = slab.array.node.metadata.grid.counts();
+    let through = counts.iter().filter(|&&count| count > 1).count() > 1;
+    let together = through || matches!(slab.pattern, Pattern::Trailing { aligned: true, .. });
+    together && counts.iter().product::<u64>() >= CHUNKS_LEAST && !holds_what_is_left_out(slab.array)
 }
 
 /// Returns how much a slab matters: whether a legitimate writer leaves one like it.
@@ -114,6 +128,9 @@ fn judge(store: &StoreObservation<'_>, slab: &Slab<'_, '_>) -> (Severity, Confid
     let trailing = matches!(slab.pattern, Pattern::Trailing { .. });
     match absence(array) {
         _ if trailing && has_unfinished_writes(store, array) => (Severity::Error, Confidence::High),
+        Absence::Missing if known && is_inside(slab) && is_dense(array) && name.is_some_and(is_spatial) => {
+            (Severity::Warning, Confidence::Low)
+        }
         _ if name.is_some_and(is_spatial) && !(known && is_taken_for_real(array)) => {
             (Severity::Info, Confidence::Low)
         }
@@ -130,12 +147,17 @@ fn judge(store: &StoreObservation<'_>, slab: &Slab<'_, '_>) -> (Severity, Confid
             (Severity::Warning, Confidence::Low)
         }
         Absence::Value if known => (Severity::Error, Confidence::High),
-        Absence::Missing if known && trailing => (Severity::Error, Confidence::Medium),
+        Absence::Missing if trailing && (known || name.is_some_and(is_of_time)) => {
+            (Severity::Error, Confidence::Medium)
+        }
         Absence::Missing if known && is_unsure(array, |stored| stored.valid < stored.elements) => {
             (Severity::Warning, Confidence::Medium)
         }
         Absence::Missing if known => (Severity::Error, Confidence::Medium),
         Absence::Value if 2 * slab.absent.len() < total && is_text_without_gaps(array) => {
+            (Severity::Warning, Confidence::Medium)
+        }
+        Absence::Missing if trailing && has_whole_sibling(store, array) => {
             (Severity::Warning, Confidence::Medium)
         }
         _ => (Severity::Info, Confidence::Low),
@@ -261,38 +283,37 @@ fn may_be_zero_everywhere(array: &ArrayObservation<'_>) -> bool {
     WORDS.iter().any(|word| names.contains(word)) || ["tp", "pr", "cp", "lsp"].contains(&array.name())
 }
 
+/// Returns whether what is absent has stored chunks on both sides, all of it.
+fn is_inside(slab: &Slab<'_, '_>) -> bool {
+    let Pattern::Slabs { ranges, .. } = &slab.pattern else { return false };
+    let end = slab.array.node.metadata.grid.counts()[slab.dimension] - 1;
+    ranges.iter().all(|&(first, last)| first > 0 && last < end)
+}
+
+/// Returns whether another array of the group has the same shape, dimensions, chunks, type and fill value, and all of its chunks
+/// are stored.
+fn has_whole_sibling(store: &StoreObservation<'_>, array: &ArrayObservation<'_>) -> bool {
+    let metadata = &array.node.metadata;
+    let alike = |other: &ArrayObservation<'_>| {
+        let own = &other.node.metadata;
+        own.dimension_names.iter().flatten().any(Option::is_some)
+            && (own.shape(), &own.dimension_names) == (metadata.shape(), &metadata.dimension_names)
+            && own.grid.counts() == metadata.grid.counts()
+            && own.data_type == metadata.data_type
+            && absence(other) == absence(array)
+    };
+    let whole =
+        |other: &ArrayObservation<'_>| other.occupancy().is_some_and(|(total, stored)| total == stored);
+    let siblings = store.arrays.iter().filter(|other| other.group() == array.group());
+    siblings.filter(|other| other.path() != array.path()).any(|other| alike(other) && whole(other))
+}
+
 /// Returns whether everything of an array was looked at, and nothing that is stored is missing.
 pub(crate) fn is_dense(array: &ArrayObservation<'_>) -> bool {
     array.values.as_ref().is_some_and(|values| {
         let stored = &values.stored;
         values.coverage.is_full() && stored.elements > 0 && stored.valid == stored.elements
     })
-}
-
-/// Returns whether a dimension is one of space, along which land or sea is absent on purpose.
-fn is_spatial(name: &str) -> bool {
-    const NAMES: [&str; 18] = [
-        "lat",
-        "latitude",
-        "lon",
-        "longitude",
-        "x",
-        "y",
-        "z",
-        "xc",
-        "yc",
-        "easting",
-        "northing",
-        "row",
-        "col",
-        "cell",
-        "ncells",
-        "node",
-        "nj",
-        "ni",
-    ];
-    let name = name.to_lowercase();
-    NAMES.contains(&name.as_str()) || name.starts_with("lat_") || name.starts_with("lon_")
 }
 
 impl Slab<'_, '_> {
@@ -343,6 +364,13 @@ impl Slab<'_, '_> {
             Absence::Missing => format!("; {reads} as missing values"),
             Absence::Value => format!("; {reads} as the fill value, a value like any other"),
         }
+    }
+}
+
+fn doubt(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Info => "; a writer that leaves out chunks of the fill value may leave them, too",
+        _ => "",
     }
 }
 
@@ -420,7 +448,7 @@ mod tests {
         };
         assert_eq!(texts(["a", "b"], &[0, 1, 3, 4]), [Severity::Warning]);
         assert_eq!(texts(["a", ""], &[0, 1, 3, 4]), []);
-        assert_eq!(texts(["a", "b"], &[0, 1]), []);
+        assert_eq!(texts(["a", "b"], &[0, 1]), [Severity::Info]);
     }
 
     #[test]
@@ -499,13 +527,54 @@ mod tests {
             severities(&(0..5).fold(store, |store, chunk| store.file(&format!("a/{chunk}"), &values)))
         };
         assert_eq!(rows(r#"{"_ARRAY_DIMENSIONS":["lat"],"_FillValue":-9999.0}"#), [Severity::Error]);
-        assert_eq!(rows(r#"{"_ARRAY_DIMENSIONS":["lat"]}"#), []);
+        assert_eq!(rows(r#"{"_ARRAY_DIMENSIONS":["lat"]}"#), [Severity::Info]);
+    }
+
+    /// Arrays of 6 chunks along `dimension` without a coordinate, of which so many are stored.
+    fn cut(dimension: &str, arrays: &[(&str, u64)], fill: &str) -> TestStore {
+        let attributes = format!(r#"{{"_ARRAY_DIMENSIONS":["{dimension}"]}}"#);
+        let metadata = v2_array(&[12], &[2]).replace("\"fill_value\":0", &format!("\"fill_value\":{fill}"));
+        arrays.iter().fold(TestStore::new(), |store, (name, stored)| {
+            let store = store.array(name, &metadata).file(&format!("{name}/.zattrs"), attributes.as_bytes());
+            let bytes = [1.0f32, 2.0].map(f32::to_le_bytes).concat();
+            (0..*stored).fold(store, |store, chunk| store.file(&format!("{name}/{chunk}"), &bytes))
+        })
+    }
+
+    #[test]
+    fn without_a_coordinate_the_name_of_the_dimension_or_a_whole_sibling_tells() {
+        assert_eq!(severities(&cut("time", &[("a", 4)], "\"NaN\"")), [Severity::Error]);
+        assert_eq!(severities(&cut("valid_time", &[("a", 4)], "\"NaN\"")), [Severity::Error]);
+        assert_eq!(severities(&cut("obs", &[("a", 4)], "\"NaN\"")), [Severity::Info]);
+        assert_eq!(severities(&cut("obs", &[("a", 6), ("b", 4)], "\"NaN\"")), [Severity::Warning]);
+        assert_eq!(severities(&cut("obs", &[("a", 6), ("b", 4)], "0")), [Severity::Info]);
+        assert_eq!(severities(&cut("x", &[("a", 6), ("b", 4)], "\"NaN\"")), [Severity::Info]);
+    }
+
+    #[test]
+    fn a_band_between_others_in_which_nothing_is_missing_is_a_warning() {
+        let band = |values: [f32; 2], stored: &[u64]| {
+            let lon = TestStore::new().array("lon", &v2_array(&[12], &[12])).file("lon/0", &[0; 48]);
+            let dimensions = br#"{"_ARRAY_DIMENSIONS":["lon"]}"#;
+            let metadata = v2_array(&[12], &[2]).replace("\"fill_value\":0", "\"fill_value\":\"NaN\"");
+            let store =
+                lon.file("lon/.zattrs", dimensions).array("t", &metadata).file("t/.zattrs", dimensions);
+            let bytes = values.map(f32::to_le_bytes).concat();
+            severities(&stored.iter().fold(store, |store, chunk| store.file(&format!("t/{chunk}"), &bytes)))
+        };
+        assert_eq!(band([1.0, 2.0], &[0, 1, 2, 4, 5]), [Severity::Warning]);
+        assert_eq!(band([1.0, f32::NAN], &[0, 1, 2, 4, 5]), []);
+        assert_eq!(band([1.0, 2.0], &[2, 3, 4, 5]), []);
     }
 
     #[test]
     fn arrays_without_named_dimensions_may_be_sparse() {
-        let sparse = TestStore::new().array("a", &v2_array(&[16], &[2])).file("a/0", &[0; 8]);
-        assert!(sparse.findings("missing-slab").is_empty());
-        assert_eq!(sparse.findings("absent-chunks").len(), 1);
+        let sparse = TestStore::new().array("a", &v2_array(&[16], &[2])).file("a/0", &[1; 8]);
+        assert_eq!(severities(&sparse), [Severity::Info]);
+        assert_eq!(sparse.findings("absent-chunks"), []);
+        let strict = sparse.with_policy("[[variable]]\nmatch = \"*\"\nmax-absent-fraction = 0.5");
+        assert_eq!(strict.findings("absent-chunks")[0].severity, Severity::Warning);
+        let zeros = TestStore::new().array("a", &v2_array(&[16], &[2])).file("a/0", &[0; 8]);
+        assert_eq!((severities(&zeros).len(), zeros.findings("absent-chunks").len()), (0, 1));
     }
 }

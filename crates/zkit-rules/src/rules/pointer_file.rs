@@ -20,7 +20,7 @@ The store was cloned or copied without its content: what stands under a key is a
 real file. Readers fail on it; on metadata they do not even see a store.
 
 On disk: files below 1 KiB that begin with `version https://git-lfs.github.com/spec/`, with /annex/objects/,
-or a .dvc file beside nothing.
+or a .dvc file beside nothing; in the folder of a cache, NAME.zarr.dvc where NAME.zarr is not there.
 
 Legitimate: none inside a store. git-annex links whose target is absent are `dangling-link`.
 
