@@ -128,7 +128,7 @@ fn alike(
     }
     let root = store.hierarchy.groups.iter().find(|group| group.path == "/");
     let identity = |name: &&str| root?.attributes.get(name).map(hash);
-    IDENTITY.iter().map(|name| identity(&name)).collect::<Vec<_>>().hash(&mut hasher);
+    IDENTITY.iter().map(identity).collect::<Vec<_>>().hash(&mut hasher);
     hasher.finish()
 }
 
