@@ -128,7 +128,7 @@ fn alike(
     }
     let root = store.hierarchy.groups.iter().find(|group| group.path == "/");
     let identity = |name: &&str| root?.attributes.get(name).map(hash);
-    IDENTITY.iter().map(|name| identity(&name)).collect::<Vec<_>>().hash(&mut hasher);
+    IDENTITY.iter().map(identity).collect::<Vec<_>>().hash(&mut hasher);
     hasher.finish()
 }
 
@@ -206,10 +206,10 @@ fn series_of(stores: &[StoreSummary], path: &str, members: Vec<usize>) -> Option
     let shorter = |overlap: &Overlap| spans[overlap.one].times.len().min(spans[overlap.other].times.len());
     let (whole, parts): (Vec<_>, Vec<_>) =
         overlaps.iter().partition(|overlap| overlap.shared == shorter(overlap));
+    // a part that was cut out of a store, or one that was put together from others, lies beside them on purpose
     let copied = |overlap: &&Overlap| {
         let (one, other) = (&spans[overlap.one], &spans[overlap.other]);
-        same_layout(&stores[one.store], &stores[other.store], path)
-            && (spans.len() > 2 || one.times.len() == other.times.len())
+        one.times.len() == other.times.len() && same_layout(&stores[one.store], &stores[other.store], path)
     };
     let little = |overlap: &&Overlap| spans.len() > 2 || 2 * overlap.shared < shorter(overlap);
     if overlaps.is_empty() || !whole.iter().all(copied) || !parts.iter().all(little) {
@@ -392,6 +392,9 @@ mod tests {
         assert_eq!(told(&with_rows(pair(hours(20..44, 0)), |_| 7)).len(), 1);
         assert_eq!(told(&with_rows(pair(hours(20..44, 0)), |at| at as u128)), [""; 0]);
         assert_eq!(told(&with_rows(pair(hours(6..12, 0)), |_| 7)), [""; 0], "a part on purpose");
+        let parts_and_all =
+            summaries(&[hours(0..24, 0), hours(24..48, 0), hours(48..72, 0), hours(0..72, 0)]);
+        assert_eq!(told(&with_rows(parts_and_all, |_| 7)), [""; 0], "put together from the others");
         let other_chunks = hours(0..24, 0).array("t", &v2_array(&[24], &[6]));
         assert_eq!(told(&with_rows(pair(other_chunks), |_| 7)), [""; 0], "laid out anew");
     }

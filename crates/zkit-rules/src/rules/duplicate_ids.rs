@@ -31,8 +31,8 @@ behind each other in time and few reach into others: a download that was begun a
 
 Legitimate: stores of different variables hold the same ids, and are to be merged: only stores that share variables along
 the dimension are compared. Stores that share times by right (members, models, tiles, forecasts that begin before the last one
-ended) are not told: where all times of a store stand in another one, where there are two stores alone, or where the times
-leave gaps, only equal content is. Auxiliary coordinates (station names along obs) may repeat: only coordinates named like their
+ended) are not told: where two stores have the same times, where there are two stores alone, or where the times leave gaps, only
+equal content is, and none where a store is a part of another one. Auxiliary coordinates (station names along obs) may repeat: only coordinates named like their
 dimension are looked at, unless declared. Positions of a moving or fixed platform may repeat as well: for latitudes,
 longitudes and heights a few repeated values among many are an error, many are a note.
 
