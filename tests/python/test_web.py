@@ -1,7 +1,6 @@
 """Stores on web servers, which have no listing: each chunk is asked for once, by those who read it next."""
 
 import collections
-import json
 
 import numcodecs
 import numpy as np
@@ -71,7 +70,7 @@ def test_faults_are_found_behind_a_web_server(zkit, served):
     (folder / "packed" / "1.0.0").write_bytes(whole[:20])
     (folder / "zipped" / "1.0.0").write_bytes(b"")
     outcome = zkit("audit", url, "--depth", "headers", "--format", "json")
-    found = {(one["rule"], one["array"]) for one in json.loads(outcome.out)["findings"]}
+    found = {(one["rule"], one["array"]) for one in outcome.json()["findings"]}
     expected = {("zero-byte-chunk", "/packed"), ("truncated-chunk", "/packed"), ("zero-byte-chunk", "/zipped")}
     assert outcome.code == 1 and expected <= found, (found, outcome.err)
 

@@ -28,7 +28,9 @@ class Ranges(http.server.SimpleHTTPRequestHandler):
             self.send_error(416)
             return None
         first, last = asked.removeprefix("bytes=").split("-")
-        first, last = (int(first), int(last or len(data) - 1)) if first else (len(data) - int(last), len(data) - 1)
+        first, last = (
+            (int(first), int(last or len(data) - 1)) if first else (max(len(data) - int(last), 0), len(data) - 1)
+        )
         body = data[first : last + 1]
         self.send_response(206)
         self.send_header("Content-Length", str(len(body)))
