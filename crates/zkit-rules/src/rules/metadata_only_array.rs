@@ -259,14 +259,14 @@ mod tests {
             let store = store.file(".zattrs", attributes.as_bytes());
             severities(&(0..chunks).fold(store, |store, chunk| store.file(&format!("0/{chunk}"), &[1; 8])))
         };
-        let (named, error) = (format!(r#"{{"multiscales": {levels}}}"#), ("/1".to_owned(), Severity::Error));
-        assert_eq!(image(&named, 4), [error.clone()]);
-        assert_eq!(image(&format!(r#"{{"ome": {{"multiscales": {levels}}}}}"#), 4), [error]);
-        let note = ("/1".to_owned(), Severity::Info);
-        assert_eq!(image(&named, 3), [note.clone()], "a part of it is fill value");
+        let found = |severity| [("/1".to_owned(), severity)];
+        let named = format!(r#"{{"multiscales": {levels}}}"#);
+        assert_eq!(image(&named, 4), found(Severity::Error));
+        assert_eq!(image(&format!(r#"{{"ome": {{"multiscales": {levels}}}}}"#), 4), found(Severity::Error));
+        assert_eq!(image(&named, 3), found(Severity::Info), "a part of it is fill value");
         let labels = format!(r#"{{"multiscales": {levels}, "image-label": {{}}}}"#);
-        assert_eq!(image(&labels, 4), [note.clone()]);
-        assert_eq!(image("{}", 4), [note]);
+        assert_eq!(image(&labels, 4), found(Severity::Info));
+        assert_eq!(image("{}", 4), found(Severity::Info));
     }
 
     #[test]

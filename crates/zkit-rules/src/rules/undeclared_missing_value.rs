@@ -213,13 +213,13 @@ mod tests {
     fn packed_numbers_whose_least_is_the_least_of_their_type_are_ordinary() {
         let array = v2_array(&[64], &[16]).replace("<f4", "<i2");
         let store = |least: i16| {
+            let rising = (0..16).map(|step: i16| least + 900 * step);
+            let chunks: [Vec<i16>; 2] = [vec![-32768; 16], rising.collect()];
             let store = TestStore::new().array("rain", &array);
-            [[-32768; 16], std::array::from_fn(|step| least + 900 * step as i16)]
-                .into_iter()
-                .enumerate()
-                .fold(store, |store, (at, chunk)| {
-                    store.file(&format!("rain/{at}"), &chunk.map(i16::to_le_bytes).concat())
-                })
+            chunks.into_iter().enumerate().fold(store, |store, (at, chunk)| {
+                let bytes: Vec<u8> = chunk.into_iter().flat_map(i16::to_le_bytes).collect();
+                store.file(&format!("rain/{at}"), &bytes)
+            })
         };
         assert_eq!(store(-32000).findings("undeclared-missing-value"), []);
         assert_eq!(store(-1000).findings("undeclared-missing-value").len(), 1);
