@@ -137,7 +137,7 @@ impl RemoteStore {
             checksums: options.checksums,
             versions: Versions::default(),
             ahead: Ahead::default(),
-            glances: Glances::default(),
+            glances: Glances::new(network.clone()),
             network: network.clone(),
         };
         let cancel = options.cancel.clone();
@@ -396,7 +396,7 @@ impl Inner {
             checksums: self.checksums,
             versions: Versions::default(),
             ahead: Ahead::default(),
-            glances: Glances::default(),
+            glances: Glances::new(self.network.clone()),
             network: self.network.clone(),
         }
     }

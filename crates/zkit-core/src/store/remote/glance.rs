@@ -2,30 +2,29 @@
 //! it next need not ask again.
 
 use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use object_store::{GetRange, ObjectMeta};
 
 use super::body::Extent;
+use super::network::Network;
 use super::reads::Answer;
 use super::{Inner, stat_of};
 use crate::error::{ErrorKind, Result};
 use crate::store::any::{Glance, too_large};
 use crate::store::seen::Seen;
 
-/// Bytes that are held of the objects of a store, at most.
+/// Bytes that are held of the objects of all stores of a run, at most.
 const HELD_BYTES_MOST: u64 = 64 << 20;
 
 /// Parts of objects that nobody has read yet.
-#[derive(Debug, Default)]
-pub(super) struct Glances(Mutex<Held>);
-
-#[derive(Debug, Default)]
-struct Held {
-    /// Of parts, and of those that are on their way.
-    bytes: u64,
-    parts: HashMap<String, Part>,
+#[derive(Debug)]
+pub(super) struct Glances {
+    /// It counts the bytes of parts, and of those that are on their way, over all stores.
+    network: Network,
+    parts: Mutex<HashMap<String, Part>>,
 }
 
 #[derive(Debug)]
@@ -47,40 +46,47 @@ impl Part {
 }
 
 impl Glances {
-    fn lock(&self) -> MutexGuard<'_, Held> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn new(network: Network) -> Self {
+        Self { network, parts: Mutex::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Part>> {
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns whether there is room for so many bytes, which are taken then.
     fn reserve(&self, bytes: u64) -> bool {
-        let mut held = self.lock();
-        let fits = held.bytes.saturating_add(bytes) <= HELD_BYTES_MOST;
-        held.bytes += if fits { bytes } else { 0 };
-        fits
+        let fitting = |held: u64| held.checked_add(bytes).filter(|held| *held <= HELD_BYTES_MOST);
+        self.network.glanced_bytes().fetch_update(Ordering::Relaxed, Ordering::Relaxed, fitting).is_ok()
     }
 
+    fn give_back(&self, bytes: u64) {
+        self.network.glanced_bytes().fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Holds a part, of at most as many bytes as were reserved for it.
     fn hold(&self, key: &str, part: Part, reserved: u64) {
-        let mut held = self.lock();
-        held.bytes = held.bytes.saturating_sub(reserved) + part.bytes.len() as u64;
-        if let Some(before) = held.parts.insert(key.to_owned(), part) {
-            held.bytes = held.bytes.saturating_sub(before.bytes.len() as u64);
+        self.give_back(reserved.saturating_sub(part.bytes.len() as u64));
+        if let Some(before) = self.lock().insert(key.to_owned(), part) {
+            self.give_back(before.bytes.len() as u64);
         }
-    }
-
-    fn give_back(&self, reserved: u64) {
-        let mut held = self.lock();
-        held.bytes = held.bytes.saturating_sub(reserved);
     }
 
     /// Returns an object, or the range of one, and the bytes of the whole, if they are held: once.
     pub(super) fn take(&self, key: &str, range: Option<&GetRange>) -> Option<(Bytes, u64)> {
-        let mut held = self.lock();
-        let part = held.parts.get(key)?;
+        let mut parts = self.lock();
+        let part = parts.get(key)?;
         let found = part.range(range.unwrap_or(&GetRange::Bounded(0..part.size)))?;
-        let size = part.size;
-        let part = held.parts.remove(key)?;
-        held.bytes = held.bytes.saturating_sub(part.bytes.len() as u64);
-        Some((found, size))
+        let part = parts.remove(key)?;
+        self.give_back(part.bytes.len() as u64);
+        Some((found, part.size))
+    }
+}
+
+impl Drop for Glances {
+    fn drop(&mut self) {
+        let left: u64 = self.lock().values().map(|part| part.bytes.len() as u64).sum();
+        self.give_back(left);
     }
 }
 
@@ -146,10 +152,14 @@ mod tests {
     use super::*;
 
     fn held(start: u64, bytes: &'static [u8], size: u64) -> Glances {
-        let glances = Glances::default();
+        let glances = Glances::new(Network::default());
         assert!(glances.reserve(100));
         glances.hold("a", Part { start, bytes: Bytes::from_static(bytes), size }, 100);
         glances
+    }
+
+    fn bytes(glances: &Glances) -> u64 {
+        glances.network.glanced_bytes().load(Ordering::Relaxed)
     }
 
     #[test]
@@ -157,7 +167,7 @@ mod tests {
         let glances = held(0, b"hello", 5);
         assert_eq!(glances.take("b", None), None);
         assert_eq!(glances.take("a", None), Some((Bytes::from_static(b"hello"), 5)));
-        assert_eq!((glances.take("a", None), glances.lock().bytes), (None, 0));
+        assert_eq!((glances.take("a", None), bytes(&glances)), (None, 0));
     }
 
     #[test]
@@ -178,11 +188,14 @@ mod tests {
     }
 
     #[test]
-    fn there_is_room_for_so_much() {
-        let glances = Glances::default();
-        assert!(glances.reserve(HELD_BYTES_MOST));
-        assert!(!glances.reserve(1));
-        glances.give_back(HELD_BYTES_MOST);
-        assert!(glances.reserve(1));
+    fn the_stores_of_a_run_share_the_room() {
+        let glances = held(0, b"hello", 5);
+        let other = Glances::new(glances.network.clone());
+        assert!(!other.reserve(HELD_BYTES_MOST));
+        assert!(other.reserve(HELD_BYTES_MOST - 5));
+        other.give_back(HELD_BYTES_MOST - 5);
+        // what nobody read goes with its store
+        drop(glances);
+        assert_eq!(bytes(&other), 0);
     }
 }

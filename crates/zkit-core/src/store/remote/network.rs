@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::num::{NonZeroU32, NonZeroUsize};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -32,6 +33,8 @@ struct Shared {
     windows: Mutex<HashMap<String, Arc<Window>>>,
     /// When the next request may start, where they are spaced.
     next: Mutex<Instant>,
+    /// Bytes that were fetched before they are read.
+    glanced_bytes: AtomicU64,
 }
 
 /// How much a run may ask of the servers.
@@ -62,12 +65,18 @@ impl Network {
             clients: Mutex::default(),
             windows: Mutex::default(),
             next: Mutex::new(Instant::now()),
+            glanced_bytes: AtomicU64::new(0),
         }))
     }
 
     /// Returns what went over it so far.
     pub(super) fn traffic(&self) -> &Traffic {
         &self.0.traffic
+    }
+
+    /// Returns how many bytes are held that were fetched before they are read, of all stores.
+    pub(super) fn glanced_bytes(&self) -> &AtomicU64 {
+        &self.0.glanced_bytes
     }
 
     /// Returns what beats whenever something arrives.
