@@ -266,7 +266,7 @@ def test_an_object_that_arrives_after_its_run_is_dead_and_cleared_is_not_in_the_
     killed_at(zkit, proxy, "copy.zarr/t2m", "recompress", cube.path, bucket.url(place), *FEW, after=4)
     assert objects.keys(place + "/t2m/") and not any("records" in key for key in beside(objects, place))
     proxy.reset({"method": "POST", "path": "delete", "delay": 0.5})
-    process = started(zkit, proxy, "recompress", cube.path, bucket.url(place), *FEW, "--resume")
+    process = started(zkit, proxy, "recompress", cube.path, bucket.url(place), *FEW, "--restart")
     # the second removal is that of the journal: nothing is removed from the destination any more
     proxy.wait_for("delete", 20, times=2)
     objects.write(f"{place}/t2m/0.0.0", few["t2m/0.0.0"])

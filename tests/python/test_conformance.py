@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shutil
+import struct
 import threading
 import time
 import urllib.parse
@@ -23,6 +24,7 @@ import copies
 import layouts
 import oracle
 import servers
+from bucket import NAME
 from conftest import FIXTURES, MANIFEST, SOUND
 from faultproxy import FaultProxy
 from fields import assert_same, grid, opened, write
@@ -465,14 +467,68 @@ def test_one_listing_tells_which_objects_of_a_killed_copy_are_not_those_that_it_
     bucket.write(replaced, bytes(len(bucket.read(replaced))))
     bucket.write(longer, bucket.read(longer) + b"x")
     bucket.remove(removed)
+    named = named_in_journal(bucket, key)
+    assert set(arrived[:4]) <= named
     proxy.reset()
     ran(zkit, bucket, *job, "--resume", port=proxy.port)
     asked = [(method, urllib.parse.unquote(path)) for method, path, _ in proxy.requests]
-    assert [path for method, path in asked if method in ("GET", "HEAD") and chunk_of(path)] == []
+    assert [path for method, path in asked if method == "GET" and chunk_of(path)] == []
+    assert not named & {chunk_of(path) for method, path in asked if method == "HEAD"}
     assert len([path for _, path in asked if re.search(r"prefix=[^&]*copy\.zarr/(&|$)", path)]) == 1, asked
     written = {f"{key}/t2m/{chunk_of(path)}" for method, path in asked if method == "PUT" and chunk_of(path)}
     assert {replaced, longer, removed} <= written and left not in written
     assert oracle.digests(fetched(bucket, key, tmp_path)) == cube.digests
+
+
+def killed_before_its_journal(zkit, bucket, proxy, job, key, arrived):
+    """Kills a copy once `arrived` more chunks have arrived and no segment of its journal; returns the keys of all chunks there."""
+    before = len(bucket.keys(f"{key}/t2m"))
+    proxy.reset(
+        {"method": "PUT", "path": "journal/records", "status": 503}, {"method": "PUT", "path": "/t2m/", "delay": 0.2}
+    )
+    run = begun(zkit, bucket, proxy, *job)
+    proxy.wait_for(r"/t2m/\d", seconds=30, method="PUT", answered=True, times=arrived)
+    run.kill()
+    run.communicate()
+    proxy.wait_until_idle(20)
+    assert not any("records" in name for name in beside(bucket, key))
+    there = set(bucket.keys(f"{key}/t2m"))
+    assert len(there) >= before + arrived
+    return there
+
+
+def named_in_journal(bucket, key):
+    """The chunks of the copy whose arrival segments of the journal tell, as keys relative to the array."""
+    entries = []
+    for name in bucket.keys(f"{key}.partial.journal/records/"):
+        segment = bucket.read(name)
+        entries += [struct.unpack_from("<IIQ", segment, at) for at in range(0, len(segment), 48)]
+    positions = [chunk for kind, _, chunk in entries if kind == 4]
+    return {".".join(map(str, np.unravel_index(position, (4, 4, 3)))) for position in positions}
+
+
+def test_what_had_arrived_before_a_kill_is_not_sent_again(zkit, proxied, key, cube, tmp_path):
+    bucket, proxy = proxied
+    job = ("recompress", cube.path, bucket.url(key), *SMALL, "--verify", "none")
+    there = killed_before_its_journal(zkit, bucket, proxy, job, key, arrived=3)
+    there = killed_before_its_journal(zkit, bucket, proxy, (*job, "--resume"), key, arrived=3)
+    chunks = {f"{key}/t2m/{t}.{y}.{x}" for t in range(4) for y in range(4) for x in range(3)}
+    # what somebody else put there carries no record, or that of another chunk
+    foreign, moved = sorted(chunks - there)[:2]
+    bucket.write(foreign, bucket.read(min(there)))
+    if bucket.name == "S3":
+        bucket.bucket.client.copy_object(Bucket=NAME, CopySource={"Bucket": NAME, "Key": min(there)}, Key=moved)
+    proxy.reset()
+    document = ran(zkit, bucket, *job, "--resume", "--format", "json", port=proxy.port).json()
+    asked = {verb: [] for verb in ("PUT", "HEAD", "GET")}
+    for method, path, _ in proxy.requests:
+        if chunk_of(path):
+            asked[method].append(f"{key}/t2m/{chunk_of(path)}")
+    assert sorted(asked["PUT"]) == sorted(chunks - there), "what had arrived is not sent again, and all else is"
+    assert document["resumed_objects"] >= len(there)
+    assert set(asked["HEAD"]) <= there | {foreign, moved} and asked["GET"] == []
+    assert oracle.digests(fetched(bucket, key, tmp_path)) == cube.digests
+    assert beside(bucket, key) == []
 
 
 def chunk_of(path):
@@ -526,6 +582,24 @@ def test_large_objects_are_sent_in_parts_and_given_up_by_the_next_run(zkit, prox
     proxy.reset()
     assert bucket.uploads(key) and not looks_complete(bucket, key)
     ran(zkit, bucket, *job, "--restart")
+    assert oracle.digests(fetched(bucket, key, tmp_path)) == large.digests
+    assert bucket.uploads(key) == [] and beside(bucket, key) == []
+
+
+def test_a_large_object_that_had_arrived_before_a_kill_is_not_sent_again(zkit, proxied, key, large, tmp_path):
+    bucket, proxy = proxied
+    last = ("PUT", "comp=blocklist") if bucket.name == "Azure" else ("POST", r"uploadId=[^&]*$")
+    proxy.reset({"method": "PUT", "path": "journal/records", "status": 503})
+    job = ("recompress", large.path, bucket.url(key), *LARGE)
+    first = begun(zkit, bucket, proxy, *job)
+    proxy.wait_for(last[1], seconds=60, method=last[0], answered=True)
+    first.kill()
+    first.communicate()
+    assert bucket.uploads(key) == [] and not looks_complete(bucket, key)
+    proxy.reset()
+    document = ran(zkit, bucket, *job, "--resume", "--format", "json", port=proxy.port).json()
+    assert document["resumed_objects"] >= 1
+    assert [path for method, path, _ in proxy.requests if method == "PUT" and chunk_of(path)] == []
     assert oracle.digests(fetched(bucket, key, tmp_path)) == large.digests
     assert bucket.uploads(key) == [] and beside(bucket, key) == []
 

@@ -1,7 +1,8 @@
 """A server that speaks the XML API of Google Cloud Storage on loopback: moto's S3, and in front of it what differs.
 
 The two protocols share reads, writes, listings and uploads in parts. Of their own are generations: each write gives an
-object a new number, and `x-goog-if-generation-match` names the one that a write expects, 0 for none.
+object a new number, and `x-goog-if-generation-match` names the one that a write expects, 0 for none. What a client says of an
+object is in headers `x-goog-meta-NAME`.
 
 python gcs_server.py PORT BUCKET...      (port 0 takes a free one; the port is printed once it listens)
 """
@@ -36,6 +37,8 @@ class Generations:
 
     def passed_on(self, request, start):
         environ = request.environ
+        for name in [name for name in environ if name.startswith("HTTP_X_GOOG_META_")]:
+            environ[name.replace("GOOG", "AMZ", 1)] = environ.pop(name)
         expected = environ.pop("HTTP_X_GOOG_IF_GENERATION_MATCH", None)
         if expected is not None and int(expected) != self.known.get(request.object, 0):
             return refused(start, "412 Precondition Failed", "PreconditionFailed")
@@ -48,6 +51,7 @@ class Generations:
                     self.known[request.object] = next(self.numbers)
                 elif request.removes:
                     self.known.pop(request.object, None)
+            headers = [(name.replace("x-amz-meta-", "x-goog-meta-"), value) for name, value in headers]
             if request.object in self.known:
                 headers = [*headers, ("x-goog-generation", str(self.known[request.object]))]
             return start(status, headers, *error)

@@ -112,7 +112,7 @@ fn probe_bucket(store: &RemoteStore, reach: &Reach<'_>) -> Result<Probe, Error> 
     let started = Instant::now();
     let (mut objects, mut written) = (0, Ok(()));
     while objects < PROBE_FILES && started.elapsed() < PROBE_TIME && written.is_ok() {
-        written = writer.start_put(objects.to_string(), &bytes, |_| ());
+        written = writer.start_put(objects.to_string(), &bytes, None, |_| ());
         objects += 1;
     }
     let written = written.and_then(|()| writer.wait());

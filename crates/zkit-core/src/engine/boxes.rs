@@ -292,13 +292,13 @@ impl Run<'_> {
         }
         let leave = array.absent == AbsentChunks::Leave;
         if leave && !touched {
-            open.copy.record(&chunk_index, None, None, done);
+            done.extend(open.copy.record(&chunk_index, None, None));
             return Ok(());
         }
         pad(open.copy, &chunk_index, bytes)?;
         // without a fill value readers make up their own: what was stored stays stored
         if leave && array.source.metadata.fill_value.is_known() && is_fill(bytes, open.copy.fill()?) {
-            open.copy.record(&chunk_index, None, None, done);
+            done.extend(open.copy.record(&chunk_index, None, None));
             return Ok(());
         }
         with_buffers(|buffers| {

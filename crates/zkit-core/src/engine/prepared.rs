@@ -143,24 +143,22 @@ impl<'a> Copy<'a> {
         self.array.target.metadata.grid.position_of(chunk_index)
     }
 
-    /// Records a chunk that is written, or needs no object.
+    /// Returns the record of a chunk that is written, or needs no object; `None` if nothing is recorded.
     pub(super) fn record(
         &self,
         chunk_index: &[u64],
         object: Option<&[u8]>,
         decoded: Option<&[u8]>,
-        done: &mut Vec<Record>,
-    ) {
+    ) -> Option<Record> {
         if let Sink::Local { journal: None, .. } = self.sink {
-            return;
+            return None;
         }
-        let Some(chunk) = self.chunk_position(chunk_index) else { return };
-        done.push(Record {
+        Some(Record {
             array: self.position_in_store(),
-            chunk,
+            chunk: self.chunk_position(chunk_index)?,
             object: object.map(ObjectDigest::of),
             decoded_xxh3: decoded.map_or(0, xxhash_rust::xxh3::xxh3_64),
-        });
+        })
     }
 
     /// Returns the error of a chunk that was listed and does not exist any more.

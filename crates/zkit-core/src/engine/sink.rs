@@ -64,18 +64,20 @@ impl Run<'_> {
         let started = Instant::now();
         let mut key = String::with_capacity(64);
         copy.array.target.chunk_key(chunk_index, &mut key);
+        let record = copy.record(chunk_index, Some(bytes), decoded);
         match copy.sink {
             Sink::Local { writer, .. } if copy.resumed => writer.replace(&key, bytes)?,
             Sink::Local { writer, .. } => writer.put(&key, bytes)?,
             Sink::Remote { writer, journal } => {
                 let token = journal.token();
                 let (array, chunk) = (copy.position_in_store(), copy.chunk_position(chunk_index));
-                writer.start_put(key, bytes, move |arrived| {
-                    token.ended(array, chunk.unwrap_or(u64::MAX), arrived);
+                let label = record.map(|record| journal.label(&record));
+                writer.start_put(key, bytes, label.as_deref(), move |sent| {
+                    token.ended(array, chunk.unwrap_or(u64::MAX), sent);
                 })?;
             }
         }
-        copy.record(chunk_index, Some(bytes), decoded, done);
+        done.extend(record);
         self.meter.write_time.add_time(started.elapsed());
         match self.whole {
             Whole::Scatter(_) => self.meter.scratch_bytes.add(bytes.len() as u64),

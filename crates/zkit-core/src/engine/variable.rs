@@ -52,7 +52,7 @@ impl Run<'_> {
             });
             self.meter.assemble_time.add_time(started.elapsed());
             if leave && chunk.iter().all(|element| element == fill) {
-                copy.record(chunk_index, None, None, done);
+                done.extend(copy.record(chunk_index, None, None));
                 return Ok(());
             }
             let started = Instant::now();

@@ -25,8 +25,8 @@ pub use memory::MemoryStore;
 pub use reach::{Reach, reach};
 pub use references::{Document, Locate, Located, ReferenceStore};
 pub use remote::{
-    Arrived, ChunkCache, Conditional, FetchResult, Network, NetworkLimits, RemoteStore, RemoteWriter,
-    StoreChecksums, UPLOAD_MARKS, UploadRoom, Version,
+    Arrived, ChunkCache, Conditional, FetchResult, MarkedUpload, Network, NetworkLimits, RemoteStore,
+    RemoteWriter, Sent, StoreChecksums, UPLOAD_MARKS, UploadRoom, Version,
 };
 pub use seen::{Reads, Seen};
 pub use writer::{LocalWriter, write_error};

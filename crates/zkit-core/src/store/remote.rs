@@ -12,6 +12,7 @@ mod cut;
 mod glance;
 mod http;
 mod integrity;
+mod labels;
 mod listing;
 mod network;
 mod parts;
@@ -37,8 +38,8 @@ pub use self::arrived::Arrived;
 pub use self::chunk_cache::ChunkCache;
 pub use self::integrity::StoreChecksums;
 pub use self::network::{Network, NetworkLimits};
-pub use self::parts::UPLOAD_MARKS;
-pub use self::upload::{Conditional, RemoteWriter, UploadRoom, Version};
+pub use self::parts::{MarkedUpload, UPLOAD_MARKS};
+pub use self::upload::{Conditional, RemoteWriter, Sent, UploadRoom, Version};
 
 use self::ahead::{Ahead, HELD_BYTES_MOST};
 use self::chunk_cache::{CachedReads, Entry};

@@ -1,7 +1,9 @@
 //! A journal in an object store: its header is one object, and records follow in segments of their own.
 //!
 //! Objects cannot be appended to, so records are gathered and written a second's worth at a time. A segment is written
-//! once everything that was on its way when it was begun has arrived: what a segment names is there.
+//! once everything that was on its way when it was begun has arrived: what a segment names is there. The other way round each
+//! object carries its record as a label: what arrived and is in no segment yet is asked for it, so that a run which is killed
+//! loses nothing that has arrived.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,7 +16,7 @@ use super::header::Header;
 use super::record::{Entry, ObjectDigest, RECORD_BYTES, Record};
 use crate::error::{Error, ErrorKind, Result};
 use crate::grid::ChunkSet;
-use crate::store::{Arrived, Conditional, RemoteStore, RemoteWriter, UploadRoom};
+use crate::store::{Arrived, Conditional, MarkedUpload, RemoteStore, RemoteWriter, Sent, UploadRoom};
 
 const HEADER_KEY: &str = "header";
 const SEGMENTS: &str = "records";
@@ -45,6 +47,8 @@ pub struct ObjectJournal {
     failed: Arc<AtomicBool>,
     /// Sets the segments of one run apart from those of another.
     run: String,
+    /// Of the header: ties entries to it.
+    seed: u64,
 }
 
 #[derive(Debug)]
@@ -74,14 +78,18 @@ struct Gathered {
     entries: Vec<u8>,
     /// Of these, what is done; the others say how objects arrived.
     records: u64,
+    /// Marks of what was sent in parts, which hold the records as long as the segment is not written.
+    marks: Vec<String>,
 }
 
 impl Segment {
     /// Says what became of an object that the segment waits for: how the server has it, or that it did not arrive.
-    pub(in crate::engine) fn ended(&self, array: u32, chunk: u64, arrived: Option<Arrived>) {
-        match arrived {
-            Some(arrived) => {
-                Entry::Arrived(array, chunk, arrived).write(self.seed, &mut self.lock().entries);
+    pub(in crate::engine) fn ended(&self, array: u32, chunk: u64, sent: Option<Sent>) {
+        match sent {
+            Some(Sent { arrived, mark }) => {
+                let mut gathered = self.lock();
+                Entry::Arrived(array, chunk, arrived).write(self.seed, &mut gathered.entries);
+                gathered.marks.extend(mark);
             }
             None => self.failed.store(true, Ordering::Release),
         }
@@ -95,14 +103,15 @@ impl Segment {
 impl Drop for Segment {
     fn drop(&mut self) {
         let gathered = self.gathered.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let Gathered { entries, records: count } = std::mem::take(gathered);
+        let Gathered { entries, records: count, marks } = std::mem::take(gathered);
         if entries.is_empty() || self.failed.load(Ordering::Acquire) {
             return;
         }
-        let records = Arc::clone(&self.records);
-        self.writer.start_small_put(std::mem::take(&mut self.key), entries.into(), move |arrived| {
-            if arrived.is_some() {
+        let (records, writer) = (Arc::clone(&self.records), self.writer.clone());
+        self.writer.start_small_put(std::mem::take(&mut self.key), entries.into(), move |sent| {
+            if sent.is_some() {
                 records.fetch_add(count, Ordering::Relaxed);
+                marks.into_iter().for_each(|mark| writer.start_remove_mark(mark));
             }
         });
     }
@@ -124,9 +133,19 @@ pub struct ObjectContents {
     pub sample: BTreeMap<(u32, u64), ObjectDigest>,
     /// How many records there are.
     pub records: u64,
+    /// What marks of objects in parts say of them; to be compared with what is there.
+    pub marked: Vec<MarkedUpload>,
 }
 
 impl ObjectContents {
+    /// Returns the record that the label of an object holds, if it is of this job.
+    pub(super) fn labelled(&self, label: &[u8]) -> Option<Record> {
+        match Entry::parse(label.try_into().ok()?, self.header.hash())? {
+            Entry::Done(record) => Some(record),
+            Entry::Arrived(..) | Entry::Publishing(_) => None,
+        }
+    }
+
     /// Adds an entry; of one chunk the last one counts.
     fn add(&mut self, entry: Entry) {
         let record = match entry {
@@ -188,7 +207,8 @@ impl ObjectJournal {
         let none = vec![ChunkSet::default(); header.arrays.len()];
         let (objects, left_out, arrived) = (none.clone(), none, vec![Vec::new(); header.arrays.len()]);
         let sample = BTreeMap::new();
-        let mut contents = ObjectContents { header, objects, left_out, arrived, sample, records: 0 };
+        let (records, marked) = (0, Vec::new());
+        let mut contents = ObjectContents { header, objects, left_out, arrived, sample, records, marked };
         for keys in keys.chunks(READ_AT_ONCE) {
             for segment in store.get_many(keys, HEADER_LIMIT) {
                 let Some(segment) = segment? else { continue };
@@ -229,6 +249,7 @@ impl ObjectJournal {
             current: Mutex::new(Current { segment, begun: Instant::now(), number: 0 }),
             failed,
             run: run.to_owned(),
+            seed: header.hash(),
         }
     }
 
@@ -239,6 +260,23 @@ impl ObjectJournal {
     /// Returns what an object that is about to be sent holds until it has arrived.
     pub(in crate::engine) fn token(&self) -> Arc<Segment> {
         Arc::clone(&self.lock().segment)
+    }
+
+    /// Returns what the object of a record is to carry.
+    pub(in crate::engine) fn label(&self, record: &Record) -> Vec<u8> {
+        let mut label = Vec::with_capacity(RECORD_BYTES);
+        Entry::Done(*record).write(self.seed, &mut label);
+        label
+    }
+
+    /// Adds objects of a run that died, which are in none of its segments.
+    pub fn adopt(&self, found: &[(Record, Arrived)]) {
+        let records: Vec<Record> = found.iter().map(|(record, _)| *record).collect();
+        let token = self.token();
+        for (record, arrived) in found {
+            token.ended(record.array, record.chunk, Some(Sent { arrived: *arrived, mark: None }));
+        }
+        self.append(&records);
     }
 
     /// Adds what is done; of objects that are on their way their tokens must have been taken before.

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::check::Checked;
 use super::objects::ObjectContents;
-use super::record::ObjectDigest;
+use super::record::{ObjectDigest, Record};
 use crate::cancel::Cancel;
 use crate::engine::survey::spread;
 use crate::error::{ErrorKind, Result};
@@ -20,19 +20,22 @@ const READ_BYTES: u64 = 64 << 20;
 /// Objects in one answer to a listing, and listings that are on their way at once.
 const PAGE: u64 = 1000;
 const LISTED_AT_ONCE: u64 = 64;
+/// Objects that are asked for their labels before the first answers are looked at.
+const LABELS_AT_ONCE: usize = 1024;
 
 /// Compares a journal with a listing of the store: length and entity tag of each object with those that it arrived with.
 ///
 /// What no tag tells is read back in part, one object in a hundred; if one of these differs, nothing of its array that no tag
-/// tells is taken for done. `arrays` are those of the copy, in the order of the journal's header. Cost: one listing of the
-/// store, or one an array, side by side, where that takes fewer rounds; and the objects of the sample. Memory: 24 bytes an
-/// object.
+/// tells is taken for done. An object that no segment names is done if its label says so, or, where it was sent in parts, if
+/// its bytes are what its mark says: these are returned too, to be recorded. `arrays` are those of the copy, in the order of the journal's header. Cost: one listing of the
+/// store, or one an array, side by side, where that takes fewer rounds; the objects of the sample; and a request for each
+/// object that is not named. Memory: 24 bytes an object.
 pub fn check_present(
     contents: &ObjectContents,
     store: &RemoteStore,
     arrays: &[&ArrayNode],
     cancel: &Cancel,
-) -> Result<Checked> {
+) -> Result<(Checked, Vec<(Record, Arrived)>)> {
     let comparisons: Vec<Mutex<Comparison<'_>>> =
         (0..contents.objects.len()).map(|at| Mutex::new(Comparison::new(contents, at))).collect();
     let saw = |at: usize, key: &str, arrived: Arrived| {
@@ -64,16 +67,21 @@ pub fn check_present(
         listed.into_iter().collect::<Result<()>>()?;
     }
     cancel.check()?;
-    let (mut checked, mut unproven) = (Checked::default(), Vec::new());
-    for (comparison, left_out) in comparisons.into_iter().zip(&contents.left_out) {
+    let (mut checked, mut unproven, mut unnamed) = (Checked::default(), Vec::new(), Vec::new());
+    for comparison in comparisons {
         let comparison = comparison.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let found = comparison.finish(left_out);
+        let found = comparison.finish();
         checked.done.push(found.done);
         checked.damaged.push(found.damaged);
         unproven.push(found.unproven);
+        unnamed.push(found.unnamed);
     }
     read_sample(contents, (store, arrays), &unproven, &mut checked, cancel)?;
-    Ok(checked)
+    let found = find_records(contents, (store, arrays), &unnamed, &mut checked, cancel)?;
+    for (record, _) in &found {
+        checked.done[record.array as usize].insert(record.chunk);
+    }
+    Ok((checked, found))
 }
 
 /// Returns whether one listing of the store takes no more rounds than one of each array.
@@ -94,6 +102,7 @@ fn array_of<'k>(prefixes: &HashMap<&str, usize>, key: &'k str) -> Option<(usize,
 /// What is recorded of an array beside what a listing has of it.
 struct Comparison<'a> {
     recorded: &'a ChunkSet,
+    left_out: &'a ChunkSet,
     /// By chunk, and sorted.
     arrived: &'a [(u64, Arrived)],
     /// Listed as they arrived.
@@ -102,6 +111,8 @@ struct Comparison<'a> {
     retagged: ChunkSet,
     /// Listed, and one of the tags is not known.
     untagged: ChunkSet,
+    /// Listed, and not recorded.
+    unnamed: ChunkSet,
 }
 
 /// What a comparison comes to.
@@ -112,16 +123,22 @@ struct Found {
     damaged: ChunkSet,
     /// What is done and not told from other objects of its key.
     unproven: ChunkSet,
+    /// What is there, and not recorded.
+    unnamed: ChunkSet,
 }
 
 impl<'a> Comparison<'a> {
     fn new(contents: &'a ObjectContents, at: usize) -> Self {
-        let (same, retagged, untagged) = Default::default();
-        Self { recorded: &contents.objects[at], arrived: &contents.arrived[at], same, retagged, untagged }
+        let (same, retagged, untagged, unnamed) = Default::default();
+        let (recorded, left_out) = (&contents.objects[at], &contents.left_out[at]);
+        Self { recorded, left_out, arrived: &contents.arrived[at], same, retagged, untagged, unnamed }
     }
 
     fn saw(&mut self, chunk: u64, listed: Arrived) {
         if !self.recorded.contains(chunk) {
+            if !self.left_out.contains(chunk) {
+                self.unnamed.insert(chunk);
+            }
             return;
         }
         let behind = &self.arrived[self.arrived.partition_point(|(other, _)| *other < chunk)..];
@@ -146,7 +163,7 @@ impl<'a> Comparison<'a> {
         set.insert(chunk);
     }
 
-    fn finish(self, left_out: &ChunkSet) -> Found {
+    fn finish(self) -> Found {
         let mut unproven = self.untagged;
         if self.same.is_empty() {
             // everything was replaced, or the server's listings name other tags than its answers: reading tells which
@@ -154,12 +171,61 @@ impl<'a> Comparison<'a> {
                 unproven.insert(chunk);
             }
         }
-        let (mut done, mut damaged) = (left_out.clone(), ChunkSet::default());
+        let (mut done, mut damaged) = (self.left_out.clone(), ChunkSet::default());
         for chunk in self.recorded.iter() {
             let holds = self.same.contains(chunk) || unproven.contains(chunk);
             if holds { &mut done } else { &mut damaged }.insert(chunk);
         }
-        Found { done, damaged, unproven }
+        Found { done, damaged, unproven, unnamed: self.unnamed }
+    }
+}
+
+fn key_of(arrays: &[&ArrayNode], array: usize, chunk: u64) -> String {
+    let mut key = String::new();
+    if let Some(array) = arrays.get(array) {
+        array.chunk_key(&array.metadata.grid.index_at(chunk), &mut key);
+    }
+    key
+}
+
+/// Returns the records of objects that no segment names: from their labels, or the marks of those that were sent in parts.
+fn find_records(
+    contents: &ObjectContents,
+    (store, arrays): (&RemoteStore, &[&ArrayNode]),
+    unnamed: &[ChunkSet],
+    checked: &mut Checked,
+    cancel: &Cancel,
+) -> Result<Vec<(Record, Arrived)>> {
+    let marks: HashMap<&str, &[u8]> =
+        contents.marked.iter().map(|marked| (marked.key.as_str(), &marked.label[..])).collect();
+    let mut records = Vec::new();
+    let mut rest =
+        unnamed.iter().enumerate().flat_map(|(at, chunks)| chunks.iter().map(move |chunk| (at, chunk)));
+    loop {
+        cancel.check()?;
+        let batch: Vec<(usize, u64)> = rest.by_ref().take(LABELS_AT_ONCE).collect();
+        if batch.is_empty() {
+            return Ok(records);
+        }
+        let keys: Vec<String> = batch.iter().map(|(at, chunk)| key_of(arrays, *at, *chunk)).collect();
+        for (((at, chunk), key), found) in batch.into_iter().zip(&keys).zip(store.labels(&keys)) {
+            let Some((label, arrived)) = found? else { continue };
+            let is_bound = label.is_some();
+            let label = label.as_deref().or_else(|| marks.get(key.as_str()).copied());
+            let Some(record) = label.and_then(|label| contents.labelled(label)) else { continue };
+            let Some(digest) = record.object else { continue };
+            if (record.array as usize, record.chunk, digest.bytes) != (at, chunk, arrived.bytes) {
+                continue;
+            }
+            if !is_bound {
+                let bytes = store.get_blocking(key, digest.bytes)?.unwrap_or_default();
+                checked.bytes_read += bytes.len() as u64;
+                if ObjectDigest::of(&bytes) != digest {
+                    continue;
+                }
+            }
+            records.push((record, arrived));
+        }
     }
 }
 
@@ -184,16 +250,8 @@ fn read_sample(
         });
         let (sampled, left) = rest.split_at(fitting.count().max(1));
         rest = left;
-        let keys: Vec<String> = sampled
-            .iter()
-            .map(|((array, chunk), _)| {
-                let mut key = String::new();
-                if let Some(array) = arrays.get(*array as usize) {
-                    array.chunk_key(&array.metadata.grid.index_at(*chunk), &mut key);
-                }
-                key
-            })
-            .collect();
+        let keys: Vec<String> =
+            sampled.iter().map(|((array, chunk), _)| key_of(arrays, *array as usize, *chunk)).collect();
         let most = sampled.iter().map(|(_, digest)| digest.bytes).max().unwrap_or(0);
         for (((array, _), expected), found) in sampled.iter().zip(store.get_many(&keys, most)) {
             let holds = match found {
@@ -245,10 +303,11 @@ mod tests {
             arrived: vec![arrived.to_vec()],
             sample: BTreeMap::new(),
             records: 7,
+            marked: Vec::new(),
         };
         let mut comparison = Comparison::new(&contents, 0);
         listed.iter().for_each(|(chunk, object)| comparison.saw(*chunk, *object));
-        let found = comparison.finish(&contents.left_out[0]);
+        let found = comparison.finish();
         [found.done, found.damaged, found.unproven].map(|set| set.iter().collect())
     }
 

@@ -45,7 +45,7 @@ impl RemotePartial {
         self.beside.put_blocking(PUBLISHING_KEY, mark.into())?;
         for stage in before.chunk_by(|(one, _, _), (next, _, _)| one == next) {
             for (_, key, text) in stage {
-                self.writer.start_put((*key).to_owned(), text, |_| ())?;
+                self.writer.start_put((*key).to_owned(), text, None, |_| ())?;
             }
             self.writer.wait()?;
         }

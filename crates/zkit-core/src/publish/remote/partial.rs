@@ -66,7 +66,8 @@ impl RemotePartial {
     /// Compares the journal of an earlier run with what is there, see [`check_present`].
     pub fn check(&mut self, arrays: &[&ArrayNode], cancel: &Cancel) -> Result<Checked> {
         let Some(left) = &self.left else { return Ok(Checked::default()) };
-        let checked = check_present(left, &self.store, arrays, cancel)?;
+        let (checked, found) = check_present(left, &self.store, arrays, cancel)?;
+        self.journal.adopt(&found);
         self.done.clone_from(&checked.done);
         Ok(checked)
     }

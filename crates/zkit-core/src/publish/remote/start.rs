@@ -127,12 +127,15 @@ impl RemotePartial {
                 }
                 false
             }
-            Found::Unfinished(left) if left.records > 0 => match unfinished {
-                Unfinished::Refuse => return Err(unfinished_error(&place)),
-                Unfinished::Resume => return resume(place, destination, left, header),
-                Unfinished::Discard => true,
+            Found::Unfinished(left) => match unfinished {
+                Unfinished::Refuse if left.records > 0 => return Err(unfinished_error(&place)),
+                // objects carry their records before a segment names them
+                Unfinished::Resume if left.records > 0 || left.header.difference(header).is_none() => {
+                    return resume(place, destination, left, header);
+                }
+                _ => true,
             },
-            Found::Unfinished(_) | Found::Damaged => true,
+            Found::Damaged => true,
             Found::Nothing => false,
         };
         if place.ours {
@@ -211,7 +214,7 @@ fn unexplained(place: &Place) -> Error {
 fn resume(
     place: Place,
     destination: &Destination<'_>,
-    left: ObjectContents,
+    mut left: ObjectContents,
     header: &Header,
 ) -> Result<Start<RemotePartial>> {
     if let Some(difference) = left.header.difference(header) {
@@ -222,7 +225,7 @@ fn resume(
         };
         return Err(Error::new(ErrorKind::Conflict, message).with_hint(hint));
     }
-    place.destination.give_up_uploads_blocking(&place.beside)?;
+    left.marked = place.destination.give_up_uploads_blocking(&place.beside)?;
     let journal = ObjectJournal::resume(&place.beside, &left, &place.run);
     build(place, destination, left.header.clone(), Some(left), journal)
 }

@@ -2,7 +2,8 @@
 //!
 //! Parts of an upload that is never ended are paid for, and no listing of objects shows them. So whoever begins one first
 //! leaves a *mark* beside the store: its key and the server's name for it. The mark goes when the upload is complete or given
-//! up; by those that a run which died has left, the next one gives them up.
+//! up; by those that a run which died has left, the next one gives them up. A mark that holds the label of its object stays
+//! beyond that, until what the label says is written elsewhere.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -11,10 +12,10 @@ use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use object_store::multipart::MultipartStore;
 use object_store::path::Path as ObjectPath;
-use object_store::{MultipartId, ObjectStore, ObjectStoreExt as _, PutPayload, PutResult};
+use object_store::{MultipartId, ObjectStore, ObjectStoreExt as _, PutOptions, PutPayload, PutResult};
 use serde::{Deserialize, Serialize};
 
-use super::{Inner, RemoteStore};
+use super::{Inner, RemoteStore, labels};
 use crate::error::Result;
 
 /// Larger objects are sent in parts.
@@ -82,6 +83,18 @@ struct Mark {
     key: String,
     /// The server's name for the upload.
     upload: MultipartId,
+    /// What the object says of itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    label: Option<Vec<u8>>,
+}
+
+/// The label of an object that was sent in parts, as its mark holds it. Whether they belong together its bytes must tell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MarkedUpload {
+    /// The object's key in its store.
+    pub key: String,
+    /// What it said of itself.
+    pub label: Vec<u8>,
 }
 
 impl Mark {
@@ -93,19 +106,22 @@ impl Mark {
 }
 
 impl Inner {
-    /// Sends an object in parts, with a mark in `beside`.
+    /// Sends an object in parts, with a mark in `beside`; returns the key of the mark if it is left there for its label.
     pub(super) async fn put_in_parts(
         &self,
         key: &str,
         path: &ObjectPath,
         bytes: Bytes,
+        label: Option<&[u8]>,
         beside: Option<&Inner>,
-    ) -> object_store::Result<PutResult> {
+    ) -> object_store::Result<(PutResult, Option<String>)> {
         let Some(parts_server) = &self.parts else {
-            return self.store.put(path, bytes.into()).await;
+            let options = PutOptions::from(labels::attributes(label));
+            return Ok((self.store.put_opts(path, bytes.into(), options).await?, None));
         };
         let server = &parts_server.server;
-        let mark = Mark { key: key.to_owned(), upload: server.create_multipart(path).await? };
+        let upload = server.create_multipart(path).await?;
+        let mark = Mark { key: key.to_owned(), upload, label: label.map(<[u8]>::to_vec) };
         let sent = async {
             if let Some(beside) = beside {
                 let text = serde_json::to_vec(&mark).expect("strings are always JSON");
@@ -120,6 +136,9 @@ impl Inner {
             server.complete_multipart(path, &mark.upload, parts).await
         };
         let sent = sent.await;
+        if let (Ok(_), Some(_), Some(_)) = (&sent, beside, label) {
+            return sent.map(|sent| (sent, Some(mark.key())));
+        }
         let ended = match &sent {
             Ok(_) => true,
             // parts that are kept keep their mark: they are dropped by whoever holds the lock when nothing is on its way
@@ -132,7 +151,7 @@ impl Inner {
             // one that stays does no harm: what it names is found to be gone
             let _ = beside.store.delete(&beside.key_path(&mark.key())?).await;
         }
-        sent
+        sent.map(|sent| (sent, None))
     }
 
     fn key_path(&self, key: &str) -> object_store::Result<ObjectPath> {
@@ -142,33 +161,40 @@ impl Inner {
 }
 
 impl RemoteStore {
-    /// Gives up the uploads to this store that marks in `beside` name, and removes the marks; waits for it. Nobody may be
-    /// sending any of them.
+    /// Gives up the uploads to this store that marks in `beside` name, and removes the marks, but for those of labelled objects
+    /// that stand, which it returns; waits for it. Nobody may be sending any of them.
     ///
-    /// Cost: a listing, and three requests for each. What a server does not let go of stays there; the other way round, an
+    /// Cost: a listing, and four requests for each. What a server does not let go of stays there; the other way round, an
     /// upload that is gone, or complete, is as good as given up. Errors: `Unreadable`, `Unwritable`, of the marks alone.
-    pub fn give_up_uploads_blocking(&self, beside: &RemoteStore) -> Result<()> {
+    pub fn give_up_uploads_blocking(&self, beside: &RemoteStore) -> Result<Vec<MarkedUpload>> {
         let mut keys = Vec::new();
         beside.list_while(UPLOAD_MARKS, &mut |object| {
             keys.push(format!("{UPLOAD_MARKS}/{}", object.key));
             ControlFlow::Continue(())
         })?;
-        if keys.is_empty() {
-            return Ok(());
-        }
-        for found in beside.get_many(&keys, MARK_LIMIT) {
+        let (mut standing, mut ended) = (Vec::new(), Vec::new());
+        let found = beside.get_many(&keys, MARK_LIMIT);
+        for (mark_key, found) in keys.into_iter().zip(found) {
             let mark = found?.and_then(|bytes| serde_json::from_slice::<Mark>(&bytes).ok());
             if let (Some(mark), Some(server)) = (mark, &self.inner.parts) {
                 let path = self.inner.path(&mark.key)?;
-                self.wait(async {
+                let stands = self.wait(async {
                     if server.give_up(&path, &mark.upload).await.is_ok() {
                         let _ = server.drop_kept(&path).await;
                     }
-                    Ok(())
+                    Ok(mark.label.is_some() && self.inner.store.head(&path).await.is_ok())
                 })?;
+                if let (true, Some(label)) = (stands, mark.label) {
+                    standing.push(MarkedUpload { key: mark.key, label });
+                    continue;
+                }
             }
+            ended.push(mark_key);
         }
-        beside.remove_blocking(keys)
+        if !ended.is_empty() {
+            beside.remove_blocking(ended)?;
+        }
+        Ok(standing)
     }
 }
 
@@ -180,7 +206,7 @@ mod tests {
 
     #[test]
     fn uploads_without_names_have_a_mark_each() {
-        let mark = |key: &str| Mark { key: key.to_owned(), upload: String::new() }.key();
+        let mark = |key: &str| Mark { key: key.to_owned(), upload: String::new(), label: None }.key();
         assert_ne!(mark("a/0"), mark("a/1"));
     }
 

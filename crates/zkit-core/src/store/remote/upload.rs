@@ -15,6 +15,7 @@ use object_store::{ObjectStoreExt as _, PutMode, PutOptions, PutPayload, UpdateV
 use tokio::sync::watch;
 
 use super::arrived::Arrived;
+use super::labels;
 use super::parts::MULTIPART_BYTES;
 use super::refusals::is_absent;
 use super::{Inner, RemoteStore};
@@ -44,6 +45,16 @@ pub enum Conditional {
     Written(Version),
     /// Another one is there: it was made, or changed, by somebody else.
     Refused,
+}
+
+/// An object that has arrived.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sent {
+    /// How the server has it.
+    pub arrived: Arrived,
+    /// The mark that holds its label, where it was sent in parts: to be removed by [`RemoteWriter::start_remove_mark`] once
+    /// what the label says is written elsewhere.
+    pub mark: Option<String>,
 }
 
 /// Room for objects on their way, shared by all writers of a run: bounded in bytes, and in number by how fast they arrive.
@@ -190,7 +201,8 @@ impl RemoteWriter {
         self.room.0.changed.notify_all();
     }
 
-    /// Begins to write an object, in place of any that is there, once there is room for it; `bytes` is copied then.
+    /// Begins to write an object, in place of any that is there, once there is room for it; `bytes` is copied then. `label` goes
+    /// with it, see [`RemoteStore::labels`]; a server takes none with an object in parts, whose mark holds it.
     ///
     /// `then` is called from a network thread, with the object as the server has it, or `None` if it did not arrive; it must
     /// not block. Do not call this from a network thread. Errors: that an earlier write failed, which [`Self::take_failure`] tells; `Cancelled`.
@@ -198,7 +210,8 @@ impl RemoteWriter {
         &self,
         key: String,
         bytes: &[u8],
-        then: impl FnOnce(Option<Arrived>) + Send + 'static,
+        label: Option<&[u8]>,
+        then: impl FnOnce(Option<Sent>) + Send + 'static,
     ) -> Result<()> {
         let length = bytes.len() as u64;
         let mut taken = self.room.lock();
@@ -219,7 +232,7 @@ impl RemoteWriter {
         }
         UploadRoom::take(&mut taken, length);
         drop(taken);
-        self.spawn_put(key, Bytes::copy_from_slice(bytes), then);
+        self.spawn_put(key, Bytes::copy_from_slice(bytes), label.map(<[u8]>::to_vec), then);
         Ok(())
     }
 
@@ -228,22 +241,40 @@ impl RemoteWriter {
         &self,
         key: String,
         bytes: Bytes,
-        then: impl FnOnce(Option<Arrived>) + Send + 'static,
+        then: impl FnOnce(Option<Sent>) + Send + 'static,
     ) {
         UploadRoom::take(&mut self.room.lock(), bytes.len() as u64);
-        self.spawn_put(key, bytes, then);
+        self.spawn_put(key, bytes, None, then);
     }
 
-    fn spawn_put(&self, key: String, bytes: Bytes, then: impl FnOnce(Option<Arrived>) + Send + 'static) {
+    /// Begins to remove a mark of what was sent in parts; one that stays does no harm. Any thread may call it.
+    pub fn start_remove_mark(&self, key: String) {
+        let (inner, own, room) = (Arc::clone(&self.store.inner), Arc::clone(&self.own), self.room.clone());
+        own.puts.fetch_add(1, Ordering::AcqRel);
+        self.store.runtime.spawn(async move {
+            let removed = inner.remove(std::slice::from_ref(&key));
+            select(pin!(removed), pin!(own.given_up())).await;
+            own.puts.fetch_sub(1, Ordering::AcqRel);
+            room.0.changed.notify_all();
+        });
+    }
+
+    fn spawn_put(
+        &self,
+        key: String,
+        bytes: Bytes,
+        label: Option<Vec<u8>>,
+        then: impl FnOnce(Option<Sent>) + Send + 'static,
+    ) {
         let (inner, own, room) = (Arc::clone(&self.store.inner), Arc::clone(&self.own), self.room.clone());
         own.puts.fetch_add(1, Ordering::AcqRel);
         own.started.store(true, Ordering::Release);
         let length = bytes.len() as u64;
         self.store.runtime.spawn(async move {
             let begun = Instant::now();
-            let put = inner.put(&key, bytes, own.marks.as_deref());
-            let arrived = match select(pin!(put), pin!(own.given_up())).await {
-                Either::Left((Ok(arrived), _)) => Some(arrived),
+            let put = inner.put(&key, bytes, label.as_deref(), own.marks.as_deref());
+            let sent = match select(pin!(put), pin!(own.given_up())).await {
+                Either::Left((Ok(sent), _)) => Some(sent),
                 Either::Left((Err(error), _)) => {
                     own.fail(error);
                     None
@@ -254,7 +285,7 @@ impl RemoteWriter {
                 }
                 Either::Right((None, _)) => None,
             };
-            then(arrived);
+            then(sent);
             own.puts.fetch_sub(1, Ordering::AcqRel);
             room.left(length, begun.elapsed());
         });
@@ -331,7 +362,7 @@ impl Own {
 impl RemoteStore {
     /// Writes an object, in place of any that is there, and waits for it.
     pub fn put_blocking(&self, key: &str, bytes: Bytes) -> Result<()> {
-        self.wait(self.inner.put(key, bytes, None)).map(drop)
+        self.wait(self.inner.put(key, bytes, None, None)).map(drop)
     }
 
     /// Writes an object if none is there, and waits for it.
@@ -354,7 +385,7 @@ impl RemoteStore {
 
     /// Removes objects and waits; those that are absent are passed over.
     pub fn remove_blocking(&self, keys: Vec<String>) -> Result<()> {
-        self.wait(self.inner.remove(keys))
+        self.wait(self.inner.remove(&keys))
     }
 
     /// Removes everything below the store's prefix, and waits; `check` is asked before every thousand objects.
@@ -411,16 +442,23 @@ impl RemoteStore {
 }
 
 impl Inner {
-    /// Writes an object; one that is sent in parts leaves a mark in `beside` meanwhile.
-    async fn put(&self, key: &str, bytes: Bytes, beside: Option<&Self>) -> Result<Arrived> {
+    /// Writes an object; one that is sent in parts leaves a mark in `beside` meanwhile, and for longer if it is labelled.
+    async fn put(
+        &self,
+        key: &str,
+        bytes: Bytes,
+        label: Option<&[u8]>,
+        beside: Option<&Self>,
+    ) -> Result<Sent> {
         let (path, length) = (self.path(key)?, bytes.len() as u64);
         let written = if bytes.len() > MULTIPART_BYTES {
-            self.put_in_parts(key, &path, bytes, beside).await
+            self.put_in_parts(key, &path, bytes, label, beside).await
         } else {
-            self.store.put(&path, bytes.into()).await
+            let options = PutOptions::from(labels::attributes(label));
+            self.store.put_opts(&path, bytes.into(), options).await.map(|written| (written, None))
         };
-        let written = written.map_err(|error| self.write_error("write", key, &error))?;
-        Ok(Arrived::new(length, written.e_tag.as_deref()))
+        let (written, mark) = written.map_err(|error| self.write_error("write", key, &error))?;
+        Ok(Sent { arrived: Arrived::new(length, written.e_tag.as_deref()), mark })
     }
 
     async fn put_if(&self, key: &str, bytes: Bytes, mode: PutMode) -> Result<Conditional> {
@@ -459,7 +497,7 @@ impl Inner {
         if !as_expected {
             return Ok(Conditional::Refused);
         }
-        self.put(key, bytes.clone(), None).await?;
+        self.put(key, bytes.clone(), None, None).await?;
         match self.get_version(key, bytes.len() as u64 + 1).await? {
             Some((found, version)) if found == bytes => Ok(Conditional::Written(version)),
             _ => Ok(Conditional::Refused),
@@ -482,7 +520,7 @@ impl Inner {
         Ok(Some((bytes, Version(version))))
     }
 
-    async fn remove(&self, keys: Vec<String>) -> Result<()> {
+    async fn remove(&self, keys: &[String]) -> Result<()> {
         let paths = keys.iter().map(|key| self.path(key)).collect::<Result<Vec<_>>>()?;
         let mut removed =
             self.store.delete_stream(futures_util::stream::iter(paths.into_iter().map(Ok)).boxed());
