@@ -204,7 +204,12 @@ impl Run<'_> {
         }
         let from = match &open.fetched {
             Some(fetched) => ChunkSource::Fetched(fetched.get(cell_number).and_then(Option::as_ref)),
-            None => ChunkSource::Local,
+            None => {
+                if open.copy.reads_whole_chunks() {
+                    self.prefetch.begin();
+                }
+                ChunkSource::Local
+            }
         };
         let filled = self.fill_from(open, &mut cell, &chunk_index, &part, &from);
         filled.or_else(|error| self.fill_around(open, &mut cell, &chunk_index, &part, (&from, error)))?;

@@ -99,6 +99,7 @@ impl Run<'_> {
             let bytes = match fetched {
                 Some(fetched) => fetched.and_then(Option::as_ref).map(|bytes| &bytes[..]),
                 None => {
+                    self.prefetch.begin();
                     let started = Instant::now();
                     let present = copy.source.get(&key, copy.object_limit, encoded)?;
                     self.meter.read_time.add_time(started.elapsed());

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
 use super::boxes::OpenBox;
 use super::lanes;
+use super::prefetch::{EndOfReads, Prefetch, Upcoming};
 use super::prepared::{Copy, Place};
 use super::queue::{Queue, Work};
 use super::sink::Sink;
@@ -18,7 +19,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Meter, Observer};
 use crate::grid::{ChunkSet, Region};
 use crate::metadata::ArrayMetadata;
-use crate::plan::{CopyPlan, Spill, Unit};
+use crate::plan::{CopyPlan, Cover, Spill, Unit};
 use crate::store::Store;
 
 /// Where the arrays of one store of a plan come from and go to.
@@ -192,6 +193,7 @@ pub(super) fn run_units(
         queue: Queue::new(&plan.units, plan.memory.pool_bytes, plan.jobs * 2, |unit| {
             copies[unit.array].unit_bytes(plan, remote)
         }),
+        prefetch: Prefetch::default(),
         pool: &pool,
         remote,
         options,
@@ -212,7 +214,11 @@ pub(super) fn run_units(
         for _ in 0..fetchers {
             scope.spawn(|| run.fetch_units());
         }
+        if !remote {
+            scope.spawn(|| run.prefetch.run(run.upcoming(), plan.jobs));
+        }
         scope.spawn(|| {
+            let _end = EndOfReads(&run.prefetch);
             pool.broadcast(|_| run.work());
             run.tell(Message::End);
         });
@@ -258,6 +264,7 @@ pub(super) struct Run<'a> {
     pub(super) meter: &'a Meter,
     pub(super) cancel: &'a Cancel,
     pub(super) queue: Queue<'a>,
+    pub(super) prefetch: Prefetch,
     pub(super) pool: &'a rayon::ThreadPool,
     pub(super) remote: bool,
     pub(super) options: RunOptions,
@@ -311,6 +318,26 @@ impl<'a> Run<'a> {
         self.failed[store].store(true, Ordering::Relaxed);
         let error = error.context(format!("could not copy {}", self.sources[store]));
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+    }
+
+    /// Returns what is read as a whole, in the order of the plan.
+    fn upcoming(&self) -> impl Iterator<Item = Upcoming<'a>> + '_ {
+        self.plan.units.iter().flat_map(|unit| {
+            let copy = &self.copies[unit.array];
+            let (store, array) = (copy.source, &copy.array.source);
+            let positions: Box<dyn Iterator<Item = u64>> = match &unit.cover {
+                Cover::Chunks(chunks) => {
+                    Box::new(copy.array.stored.range(chunks.clone()).filter(|position| {
+                        copy.done.is_none() || !copy.is_done(&array.metadata.grid.index_at(*position))
+                    }))
+                }
+                Cover::Box(_) if copy.reads_whole_chunks() && copy.is_boxed(unit) => {
+                    Box::new(OpenBox::stored_sources(unit, copy).into_iter().flatten())
+                }
+                Cover::Box(_) => Box::new(std::iter::empty()),
+            };
+            positions.map(move |position| Upcoming { store, array, position })
+        })
     }
 
     fn stops(&self) -> bool {

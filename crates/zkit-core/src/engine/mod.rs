@@ -12,6 +12,7 @@ mod fetch;
 mod gather;
 mod journal;
 mod lanes;
+mod prefetch;
 mod prepared;
 mod queue;
 mod rows;

@@ -9,7 +9,7 @@ use super::sink::Sink;
 use crate::codec::{Chain, Recoder};
 use crate::error::{Error, ErrorKind, Result};
 use crate::grid::{ChunkSet, for_each_index};
-use crate::plan::{ArrayCopy, CopyPlan, Cover, Unit};
+use crate::plan::{ArrayCopy, CopyPlan, Cover, Strategy, Unit};
 use crate::read::codec_error;
 use crate::store::Store;
 
@@ -83,6 +83,13 @@ impl<'a> Copy<'a> {
                 chunk.saturating_add(waiting).min(plan.memory.pool_bytes)
             }
         }
+    }
+
+    /// Returns whether source chunks are read as a whole, each of them once for each time that its place in the plan comes.
+    pub(super) fn reads_whole_chunks(&self) -> bool {
+        self.array.gather.is_none()
+            && self.array.strategy != Strategy::RechunkPasses
+            && !(self.array.is_rechunked() && self.array.source.metadata.data_type.is_variable())
     }
 
     /// Runs `work` with the recoder of a chunk.

@@ -150,6 +150,15 @@ pub enum ChildKind {
     Object(ObjectKind),
 }
 
+/// A file that will be read soon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Prefetched {
+    /// Its length.
+    pub bytes: u64,
+    /// Whether it is in the page cache already.
+    pub is_cached: bool,
+}
+
 impl Store {
     /// Opens a store for reading; says `Absent` if a local directory does not exist.
     ///
@@ -197,6 +206,14 @@ impl Store {
             Self::Zip(store) => store.whole().to_owned(),
             Self::Memory(_) => MemoryStore::place().to_owned(),
             Self::References(store) => store.place().to_owned(),
+        }
+    }
+
+    /// Asks the system to read a file that will be needed soon, and does not wait for it; `None` where there is nothing to ask for.
+    pub fn prefetch(&self, key: &str) -> Option<Prefetched> {
+        match self {
+            Self::Local(store) => store.prefetch(key),
+            Self::Remote(_) | Self::Zip(_) | Self::Memory(_) | Self::References(_) => None,
         }
     }
 

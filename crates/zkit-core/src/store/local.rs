@@ -7,20 +7,25 @@
 mod listing;
 
 use std::fs::File;
-use std::io;
+use std::io::{self, IoSliceMut};
+use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::fs::{Advice, AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat, fadvise};
+use rustix::io::{ReadWriteFlags, preadv2};
 
-use super::any::{Child, ChildKind, ObjectKind, ObjectStat, too_large};
+use super::any::{Child, ChildKind, ObjectKind, ObjectStat, Prefetched, too_large};
 use super::key::join;
 use super::remote::FetchResult;
 use super::seen::{Reads, Seen, SeenLog, local_stamp};
 use crate::error::{Error, ErrorKind, Result};
 use crate::units::saturating_usize;
+
+/// Of larger files only so much is asked for at once.
+const PREFETCH_MOST: u64 = 64 << 20;
 
 /// A directory that holds a store.
 #[derive(Debug)]
@@ -222,6 +227,26 @@ impl LocalStore {
             Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => Ok(Seen::Absent),
             Err(error) => Err(io_error(&format!("could not look at {}", self.place(key)), error.into())),
         }
+    }
+
+    /// Asks the system to read a file into the page cache, unless it is there; nothing is said of failures, which reading it will
+    /// meet again.
+    pub(super) fn prefetch(&self, key: &str) -> Option<Prefetched> {
+        let file = self.open_beneath(key, OFlags::empty()).ok()?;
+        let stat = rustix::fs::fstat(&file).ok()?;
+        let bytes = stat.st_size.cast_unsigned();
+        if !FileType::from_raw_mode(stat.st_mode).is_file() || bytes == 0 {
+            return None;
+        }
+        // its end: headers may have been read before
+        let byte = &mut [0];
+        let read = preadv2(&file, &mut [IoSliceMut::new(byte)], bytes - 1, ReadWriteFlags::NOWAIT);
+        // file systems that do not know it keep everything in memory, or must be asked
+        let is_cached = read == Ok(1);
+        if !is_cached {
+            let _ = fadvise(&file, 0, NonZeroU64::new(bytes.min(PREFETCH_MOST)), Advice::WillNeed);
+        }
+        Some(Prefetched { bytes, is_cached })
     }
 
     /// Reads an object into `buffer`; returns `false` if it is absent.

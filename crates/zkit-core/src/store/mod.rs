@@ -17,7 +17,9 @@ mod write_back;
 mod writer;
 mod zip;
 
-pub use any::{Child, ChildKind, Glance, ObjectInfo, ObjectKind, ObjectStat, Store, StoreOptions};
+pub use any::{
+    Child, ChildKind, Glance, ObjectInfo, ObjectKind, ObjectStat, Prefetched, Store, StoreOptions,
+};
 pub use key::{is_safe_name, join};
 pub use local::LocalStore;
 pub(crate) use local::is_link_to_nothing;

@@ -1,7 +1,7 @@
 //! One queue of chunks over all arrays, and the threads that work on it.
 
-use std::sync::Mutex;
 use std::sync::atomic::AtomicI64;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -14,6 +14,7 @@ use super::sample::{Sample, Stock, draw, shares};
 use super::stand_in::{self, StandIn};
 use crate::cancel::Cancel;
 use crate::engine::lanes::Resources;
+use crate::engine::prefetch::{EndOfReads, Prefetch, Upcoming};
 use crate::engine::survey::Listing;
 use crate::error::Result;
 use crate::event::Observer;
@@ -49,6 +50,14 @@ struct Run {
 
 /// A fetched run.
 type Fetched = (Run, Vec<Result<Option<Bytes>>>);
+
+/// Where the chunks of a run come from.
+enum Chunks<'a> {
+    /// They were fetched, but for what the thread that decodes reads itself.
+    Fetched(Vec<Result<Option<Bytes>>>),
+    /// They are read by the thread that decodes.
+    Read(&'a Prefetch),
+}
 
 /// Scans the values of arrays of one store; results are in the order of `targets`.
 ///
@@ -142,18 +151,25 @@ impl Work<'_> {
     /// Scans some targets.
     fn run(&self, positions: Vec<usize>, threads: usize, memory: u64) {
         let fetchers = self.fetchers(&positions, memory);
-        let queue = Mutex::new(self.runs(positions));
+        let queue = Mutex::new(self.runs(positions.clone()));
         let next = || queue.lock().ok().and_then(|mut runs| runs.next());
         if !self.store.is_remote() {
+            let prefetch = Prefetch::default();
             return std::thread::scope(|scope| {
+                let prefetch = &prefetch;
+                scope.spawn(move || prefetch.run(self.upcoming(positions), threads));
+                let ended = Arc::new(EndOfReads(prefetch));
                 for _ in 0..threads {
-                    scope.spawn(|| {
+                    let (next, ended) = (&next, Arc::clone(&ended));
+                    scope.spawn(move || {
+                        let _ended = ended;
                         let mut thread = Thread::default();
                         while let Some(run) = next().filter(|_| !self.cancel.is_cancelled()) {
-                            self.scan(&run, None, &mut thread);
+                            self.scan(&run, Chunks::Read(prefetch), &mut thread);
                         }
                     });
                 }
+                drop(ended);
             });
         }
         // threads that decode never wait for the network: others fetch for them
@@ -178,7 +194,7 @@ impl Work<'_> {
                     let mut thread = Thread::default();
                     for (run, fetched) in to_scan {
                         if !self.cancel.is_cancelled() {
-                            self.scan(&run, Some(fetched), &mut thread);
+                            self.scan(&run, Chunks::Fetched(fetched), &mut thread);
                         }
                     }
                 });
@@ -216,6 +232,16 @@ impl Work<'_> {
                 let positions: Vec<u64> = positions.by_ref().take(saturating_usize(length)).collect();
                 (!positions.is_empty()).then_some(Run { target, positions })
             })
+        })
+    }
+
+    /// Returns what is read as a whole, in the order of the queue.
+    fn upcoming(&self, targets: Vec<usize>) -> impl Iterator<Item = Upcoming<'_>> {
+        self.runs(targets).flat_map(|run| {
+            let whole = self.prepared[run.target].as_ref().ok().filter(|prepared| !prepared.reads_itself());
+            let positions = if whole.is_some() { run.positions } else { Vec::new() };
+            let (store, array) = (self.store, self.targets[run.target].array);
+            positions.into_iter().map(move |position| Upcoming { store, array, position })
         })
     }
 
@@ -259,7 +285,7 @@ impl Work<'_> {
         fetched
     }
 
-    fn scan(&self, run: &Run, fetched: Option<Vec<Result<Option<Bytes>>>>, thread: &mut Thread) {
+    fn scan(&self, run: &Run, chunks: Chunks<'_>, thread: &mut Thread) {
         let Ok(prepared) = &self.prepared[run.target] else { return };
         thread.next_array();
         let mut found = Found::default();
@@ -268,9 +294,14 @@ impl Work<'_> {
                 if self.cancel.is_cancelled() {
                     return;
                 }
-                let source = match fetched.as_ref().and_then(|fetched| fetched.get(at)) {
-                    Some(fetched) => Source::Fetched(fetched),
-                    None => Source::Read,
+                let source = match &chunks {
+                    Chunks::Fetched(fetched) => fetched.get(at).map_or(Source::Read, Source::Fetched),
+                    Chunks::Read(prefetch) => {
+                        if !prepared.reads_itself() {
+                            prefetch.begin();
+                        }
+                        Source::Read
+                    }
                 };
                 prepared.scan(position, &source, (&mut *buffers, &mut *thread), self.shared, &mut found);
             }
