@@ -149,3 +149,16 @@ fn a_missing_store_is_absent() {
     let error = LocalStore::open(Path::new("/no/such/store"), false).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Absent);
 }
+
+#[test]
+fn what_is_asked_for_ahead_is_read_as_ever_and_nothing_else_is_asked_for() {
+    let (folder, store) = store();
+    symlink(folder.path().join("secret"), folder.path().join("a.zarr/x/c/1")).unwrap();
+    assert_eq!(store.prefetch("x/c/0").map(|found| found.bytes), Some(5));
+    for key in ["x/c/1", "x/c/2", "x/c", "../secret"] {
+        assert_eq!(store.prefetch(key), None, "{key}");
+    }
+    let mut buffer = Vec::new();
+    assert!(store.get("x/c/0", 100, &mut buffer).unwrap());
+    assert_eq!(buffer, b"hello");
+}
