@@ -17,6 +17,7 @@ mod recode;
 mod scratch;
 mod shard;
 mod variable;
+mod zstd;
 
 pub use chain::Chain;
 pub use error::CodecError;

@@ -5,9 +5,9 @@ use std::ops::Range;
 use super::blosc;
 use super::chain::Chain;
 use super::checksum::CHECKSUM_BYTES;
-use super::compress;
 use super::error::CodecError;
 use super::scratch::Scratch;
+use super::zstd;
 use crate::metadata::{Checksum, ChecksumPlace, CodecSpec};
 
 /// Bytes that are read together of what is stored as it is: a page.
@@ -83,7 +83,7 @@ impl Chain {
                 .decode_range(encoded, decoded, range, dst),
             Some(PartialDecode::Zstd) => {
                 let frames = encoded.len().saturating_sub((self.len() - 1) * CHECKSUM_BYTES);
-                compress::zstd_range(&encoded[..frames], decoded, range, dst, scratch)
+                zstd::decode_range(&encoded[..frames], decoded, range, dst, scratch)
             }
             Some(PartialDecode::Stored) if encoded.len() == decoded => {
                 dst.copy_from_slice(&encoded[range]);
