@@ -34,6 +34,8 @@ def far(tmp_path):
         consolidated=True,
         encoding={"a": {"chunks": (1, 64, 64), "compressors": None}},
     )
+    summed = {"chunks": (1, 64, 64), "compressors": [zarr.codecs.Crc32cCodec()]}
+    field().to_zarr(folder / "summed.zarr", mode="w", zarr_format=3, consolidated=False, encoding={"a": summed})
     with far_server.served(folder, latency=0.0) as running:
         yield running
 
@@ -126,6 +128,26 @@ def test_a_server_that_names_no_checksum_is_unverifiable(far, digest, expected):
     far.tag = lambda tag: f"{tag}-2"
     document, _ = digest()
     assert document["unverifiable"] == TIMES + 1
+
+
+def test_what_a_codec_sums_up_needs_no_checksum_of_the_server(zkit, far, tmp_path, expected):
+    far.tag = lambda tag: f"{tag}-2"
+    read = ("s3://far/summed.zarr", "--format", "json")
+    document = zkit("digest", *read, **far.environment).json()
+    documents = document["unverifiable"]
+    assert document["arrays"][0]["sha256"] == expected and 0 < documents < 5
+    decoded = zkit(
+        "recompress", *read, tmp_path / "decoded.zarr", "--codec", "zstd:1", "--verify", "none", **far.environment
+    )
+    assert decoded.json()["unverifiable"] == documents
+    # what is copied byte for byte is decoded by nobody
+    copied = zkit(
+        "recompress", *read, tmp_path / "copied.zarr", "--codec", "keep", "--verify", "none", **far.environment
+    )
+    assert copied.json()["unverifiable"] >= TIMES
+    far.fault = once("/c/3/0/0", {"flip": 40}, times=100)
+    damaged = zkit("digest", *read, **far.environment)
+    assert damaged.code == 1 and "c/3/0/0" in damaged.json()["arrays"][0]["error"]
 
 
 def test_tags_that_look_like_md5_and_are_none_can_be_ignored(zkit, far, digest, expected):

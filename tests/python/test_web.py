@@ -50,6 +50,23 @@ def test_a_copy_asks_for_each_chunk_once(zkit, served, tmp_path):
         np.testing.assert_array_equal(copy[name][:], source[name][:])
 
 
+def test_what_is_not_copied_is_asked_for_and_not_fetched(zkit, served, tmp_path):
+    _, url, seen = served
+    options = ("--codec", "zstd:1", "--verify", "none")
+    outcome = zkit("recompress", url, tmp_path / "copy.zarr", *options, "--dry-run")
+    assert outcome.code == 0, outcome.err
+    counts = requests_of_chunks(seen)
+    assert {path for path, asked in seen if asked == "HEAD"} >= set(counts) and len(counts) == 3 * GRID
+    samples = {path for path, asked in seen if asked == "GET" and path in counts}
+    assert len(samples) <= GRID, samples
+    seen.clear()
+    outcome = zkit("recompress", url, tmp_path / "copy.zarr", *options, "--first", "1")
+    assert outcome.code == 0, outcome.err
+    fetched = {path for path, asked in seen if asked == "GET" and path in counts}
+    assert len(fetched) == GRID and len({path.rsplit("/", 2)[1] for path in fetched}) == 1, fetched
+    assert set(requests_of_chunks(seen).values()) == {1}
+
+
 def test_an_audit_of_headers_asks_for_each_chunk_once(zkit, served):
     folder, url, seen = served
     outcome = zkit("audit", url, "--depth", "headers", "--format", "json")

@@ -59,8 +59,8 @@ pub struct Traffic {
     pub throttled: Counter,
     /// Bytes of bodies that arrived.
     pub bytes_received: Counter,
-    /// Reads whose bytes could not be compared with a checksum of the server: parts of objects, and objects of which it
-    /// gives none.
+    /// Reads of which nothing tells whether a bit has changed: they could not be compared with a checksum of the server, as it gives
+    /// none or they are parts of objects, and no codec sums them up.
     pub unverifiable: Counter,
     /// Parts that were cut out of whole objects: the server ignores ranges.
     pub ranges_ignored: Counter,

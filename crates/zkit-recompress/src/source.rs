@@ -40,11 +40,16 @@ impl Source {
         let hierarchy = Hierarchy::open(&route.source, &options)?;
         check_broken(args, &hierarchy, shell)?;
         let arrays = args.select.take(hierarchy.arrays.iter().collect())?;
-        let listed = list(hierarchy.readable_store()?, &arrays, shell)?;
         let (arrays, left_out) = match args.first {
-            Some(first) => split_first(listed, first),
-            None => (listed, Vec::new()),
+            Some(first) => split_first(arrays, first),
+            None => (arrays, Vec::new()),
         };
+        let store = hierarchy.readable_store()?;
+        // what is not copied need not be fetched where it is asked for
+        let counted = SurveyDepth::Listing { sample_most: 0 };
+        let depth = if args.write.dry_run { counted } else { SurveyDepth::Source };
+        let arrays = list(store, &arrays, depth, shell)?;
+        let left_out = list(store, &left_out, counted, shell)?;
         Ok(Self { url: route.source, destination: route.destination, hierarchy, arrays, left_out })
     }
 
@@ -92,8 +97,13 @@ fn check_broken(args: &RecompressArgs, source: &Hierarchy, shell: &Shell) -> Res
     Ok(())
 }
 
-fn list(store: &Store, arrays: &[&ArrayNode], shell: &Shell) -> Result<Vec<Listed>, Error> {
-    let surveys = engine::survey(store, arrays, SurveyDepth::Source, shell.observer(), shell.cancel())?;
+fn list(
+    store: &Store,
+    arrays: &[&ArrayNode],
+    depth: SurveyDepth,
+    shell: &Shell,
+) -> Result<Vec<Listed>, Error> {
+    let surveys = engine::survey(store, arrays, depth, shell.observer(), shell.cancel())?;
     let mut listed = Vec::with_capacity(arrays.len());
     for (array, survey) in arrays.iter().zip(surveys) {
         // what cannot be read is no absent chunk: a copy without it would hold fill values in its place
@@ -122,10 +132,10 @@ fn list(store: &Store, arrays: &[&ArrayNode], shell: &Shell) -> Result<Vec<Liste
 }
 
 /// Returns the coordinates and the first variables, and the other variables.
-fn split_first(listed: Vec<Listed>, first: usize) -> (Vec<Listed>, Vec<Listed>) {
+fn split_first(arrays: Vec<&ArrayNode>, first: usize) -> (Vec<&ArrayNode>, Vec<&ArrayNode>) {
     let mut variables = 0;
-    listed.into_iter().partition(|listed| {
-        let coordinate = is_coordinate(&listed.array);
+    arrays.into_iter().partition(|array| {
+        let coordinate = is_coordinate(array);
         variables += usize::from(!coordinate);
         coordinate || variables <= first
     })

@@ -50,6 +50,9 @@ impl<'a> Copy<'a> {
             (Some(shape), false) => Some(recoder(array, &shape)?),
             _ => None,
         };
+        if source.sums_up_chunks() && !recoder.as_ref().is_some_and(Recoder::is_copy) {
+            endpoint.source.cover(array.source.prefix());
+        }
         let (mut reader, mut target) = (None, None);
         if array.is_rechunked() {
             reader = Some(SourceReader::new(array, endpoint.source, endpoint.parts, memory_bytes)?);

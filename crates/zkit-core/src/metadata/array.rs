@@ -215,6 +215,11 @@ impl ArrayMetadata {
         }
     }
 
+    /// Returns whether a codec sums chunks up, so that decoding one tells if a bit of it changed.
+    pub fn sums_up_chunks(&self) -> bool {
+        self.codecs.iter().any(CodecSpec::sums_up)
+    }
+
     /// Returns the names of codecs that zkit does not decode.
     pub fn unknown_codecs(&self) -> Vec<&str> {
         self.codecs.iter().flat_map(CodecSpec::unknown_names).collect()

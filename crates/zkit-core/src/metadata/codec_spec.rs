@@ -270,6 +270,18 @@ fn joined<T: ToString>(values: &[T]) -> String {
 }
 
 impl CodecSpec {
+    /// Returns whether decoding fails where a bit of what it wrote has changed: checksums, and compressors whose frames hold one.
+    pub fn sums_up(&self) -> bool {
+        match self {
+            Self::Checksum(..) | Self::Gzip(_) | Self::Zlib(_) | Self::Bz2(_) => true,
+            Self::Zstd { checksum, .. } => *checksum,
+            Self::Sharding(sharding) => [&sharding.codecs, &sharding.index_codecs]
+                .iter()
+                .all(|codecs| codecs.iter().any(Self::sums_up)),
+            _ => false,
+        }
+    }
+
     /// Returns the names of codecs that zkit does not decode, inner ones included.
     pub fn unknown_names(&self) -> Vec<&str> {
         match self {

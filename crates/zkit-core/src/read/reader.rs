@@ -121,6 +121,9 @@ impl<'a> ArrayReader<'a> {
             }
             None => None,
         };
+        if metadata.sums_up_chunks() {
+            store.cover(node.prefix());
+        }
         let unknown = metadata.unknown_codecs();
         if !unknown.is_empty() {
             return Err(at(Error::new(

@@ -209,6 +209,13 @@ impl Store {
         }
     }
 
+    /// Says that what is read below a prefix is decoded by codecs that sum it up: it needs no checksum of its server.
+    pub fn cover(&self, prefix: &str) {
+        if let Self::Remote(store) = self {
+            store.cover(prefix);
+        }
+    }
+
     /// Asks the system to read a file that will be needed soon, and does not wait for it; `None` where there is nothing to ask for.
     pub fn prefetch(&self, key: &str) -> Option<Prefetched> {
         match self {

@@ -22,9 +22,10 @@ mod upload;
 mod versions;
 mod window;
 
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -98,6 +99,8 @@ struct Inner {
     /// What earlier runs read, where that is kept; never of a store that is written.
     cached: Option<CachedReads>,
     checksums: StoreChecksums,
+    /// Folders of chunks that their codecs sum up.
+    covered: RwLock<HashSet<String>>,
     /// Of what parts were read.
     versions: Versions,
     ahead: Ahead,
@@ -136,6 +139,7 @@ impl RemoteStore {
             seen: SeenLog::of(options.reads),
             cached: CachedReads::of(*scheme, parsed, options),
             checksums: options.checksums,
+            covered: RwLock::default(),
             versions: Versions::default(),
             ahead: Ahead::default(),
             glances: Glances::new(network.clone()),
@@ -190,6 +194,14 @@ impl RemoteStore {
     /// Returns where the store is, without secrets.
     pub fn place(&self) -> &str {
         &self.inner.place
+    }
+
+    /// Says that chunks below a prefix are summed up by their codecs, see [`super::Store::cover`].
+    pub(super) fn cover(&self, prefix: &str) {
+        let mut covered = self.inner.covered.write().unwrap_or_else(PoisonError::into_inner);
+        if !covered.contains(prefix) {
+            covered.insert(prefix.to_owned());
+        }
     }
 
     /// Waits for requests, or until the run is cancelled: time-outs and retries may take minutes.
@@ -395,11 +407,21 @@ impl Inner {
             seen: SeenLog::of(if self.seen.is_some() { Reads::Kept } else { Reads::Forgotten }),
             cached: None,
             checksums: self.checksums,
+            covered: RwLock::default(),
             versions: Versions::default(),
             ahead: Ahead::default(),
             glances: Glances::new(self.network.clone()),
             network: self.network.clone(),
         }
+    }
+
+    /// Returns whether an object is a chunk that its codecs sum up.
+    fn is_covered(&self, key: &str) -> bool {
+        let covered = self.covered.read().unwrap_or_else(PoisonError::into_inner);
+        let (folder, name) = key.rsplit_once('/').unwrap_or(("", key));
+        let is_document = name.starts_with(".z") || name == "zarr.json";
+        let mut folders = folder.match_indices('/').map(|(at, _)| &folder[..at]).chain(["", folder]);
+        !is_document && !covered.is_empty() && folders.any(|folder| covered.contains(folder))
     }
 
     fn path(&self, key: &str) -> Result<ObjectPath> {

@@ -61,7 +61,9 @@ impl Inner {
         let promised = answer.extensions.get::<StoreChecksum>().copied();
         let is_compared = matches!((extent, self.checksums), (Extent::Whole, StoreChecksums::Compared));
         let Some(promised) = promised.filter(|_| is_compared) else {
-            self.network.traffic().unverifiable.add(1);
+            if !self.is_covered(key) {
+                self.network.traffic().unverifiable.add(1);
+            }
             return self.unbroken((key, path), answer, extent, permit).await;
         };
         let version = ReadVersion::of(&answer.meta);
