@@ -27,9 +27,11 @@ const LABELS_AT_ONCE: usize = 1024;
 ///
 /// What no tag tells is read back in part, one object in a hundred; if one of these differs, nothing of its array that no tag
 /// tells is taken for done. An object that no segment names is done if its label says so, or, where it was sent in parts, if
-/// its bytes are what its mark says: these are returned too, to be recorded. `arrays` are those of the copy, in the order of the journal's header. Cost: one listing of the
-/// store, or one an array, side by side, where that takes fewer rounds; the objects of the sample; and a request for each
-/// object that is not named. Memory: 24 bytes an object.
+/// its bytes are what its mark says: these are returned too, to be recorded. `arrays` are those of the copy, in the order of
+/// the journal's header.
+///
+/// Cost: one listing of the store, or one an array, side by side, where that takes fewer rounds; the objects of the sample;
+/// and a request for each object that is not named. Memory: 24 bytes an object.
 pub fn check_present(
     contents: &ObjectContents,
     store: &RemoteStore,
