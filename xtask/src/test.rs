@@ -15,6 +15,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let mut install = Command::new(venv::interpreter()?);
     install.arg(tests.join("install_servers.py")).arg(root().join("target").join("servers"));
     let servers = Background::start(install)?;
+    let requirements = tests.join("requirements.txt");
+    let packages = std::thread::spawn(move || venv::python("venv", &requirements));
     step("formatting", || process::run(&mut cargo(["fmt", "--all", "--check"])))?;
     step("clippy", || {
         process::run(&mut cargo([
@@ -35,7 +37,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         )
     })?;
     step("servers", || servers.finish())?;
-    let python = step("other readers", || venv::python("venv", &tests.join("requirements.txt")))?;
+    let python =
+        step("other readers", || packages.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))?;
     step("Python style", || {
         let ruff = |arguments: &[&str]| {
             let mut ruff = Command::new(&python);
