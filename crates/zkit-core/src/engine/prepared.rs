@@ -50,9 +50,9 @@ impl<'a> Copy<'a> {
             (Some(shape), false) => Some(recoder(array, &shape)?),
             _ => None,
         };
-        if source.sums_up_chunks() && !recoder.as_ref().is_some_and(Recoder::is_copy) {
-            endpoint.source.cover(array.source.prefix());
-        }
+        // what is copied byte for byte nobody decodes, though samples of it were
+        let is_decoded = !recoder.as_ref().is_some_and(Recoder::is_copy);
+        endpoint.source.cover(array.source.prefix(), is_decoded && source.sums_up_chunks());
         let (mut reader, mut target) = (None, None);
         if array.is_rechunked() {
             reader = Some(SourceReader::new(array, endpoint.source, endpoint.parts, memory_bytes)?);

@@ -121,9 +121,7 @@ impl<'a> ArrayReader<'a> {
             }
             None => None,
         };
-        if metadata.sums_up_chunks() {
-            store.cover(node.prefix());
-        }
+        store.cover(node.prefix(), metadata.sums_up_chunks());
         let unknown = metadata.unknown_codecs();
         if !unknown.is_empty() {
             return Err(at(Error::new(

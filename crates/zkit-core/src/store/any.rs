@@ -209,10 +209,11 @@ impl Store {
         }
     }
 
-    /// Says that what is read below a prefix is decoded by codecs that sum it up: it needs no checksum of its server.
-    pub fn cover(&self, prefix: &str) {
+    /// Says whether what is read below a prefix from now on is decoded by codecs that sum it up: then it needs no checksum of its
+    /// server.
+    pub fn cover(&self, prefix: &str, is_summed_up: bool) {
         if let Self::Remote(store) = self {
-            store.cover(prefix);
+            store.cover(prefix, is_summed_up);
         }
     }
 

@@ -22,10 +22,9 @@ mod upload;
 mod versions;
 mod window;
 
-use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::pin::pin;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -47,6 +46,7 @@ use self::chunk_cache::{CachedReads, Entry};
 use self::clients::build;
 use self::glance::Glances;
 use self::http::{Connector, Patience};
+use self::integrity::Covered;
 use self::parts::PartsServer;
 use self::refusals::is_absent;
 use self::versions::Versions;
@@ -99,8 +99,7 @@ struct Inner {
     /// What earlier runs read, where that is kept; never of a store that is written.
     cached: Option<CachedReads>,
     checksums: StoreChecksums,
-    /// Folders of chunks that their codecs sum up.
-    covered: RwLock<HashSet<String>>,
+    covered: Covered,
     /// Of what parts were read.
     versions: Versions,
     ahead: Ahead,
@@ -139,7 +138,7 @@ impl RemoteStore {
             seen: SeenLog::of(options.reads),
             cached: CachedReads::of(*scheme, parsed, options),
             checksums: options.checksums,
-            covered: RwLock::default(),
+            covered: Covered::default(),
             versions: Versions::default(),
             ahead: Ahead::default(),
             glances: Glances::new(network.clone()),
@@ -196,12 +195,9 @@ impl RemoteStore {
         &self.inner.place
     }
 
-    /// Says that chunks below a prefix are summed up by their codecs, see [`super::Store::cover`].
-    pub(super) fn cover(&self, prefix: &str) {
-        let mut covered = self.inner.covered.write().unwrap_or_else(PoisonError::into_inner);
-        if !covered.contains(prefix) {
-            covered.insert(prefix.to_owned());
-        }
+    /// Says whether chunks below a prefix are summed up by their codecs, see [`super::Store::cover`].
+    pub(super) fn cover(&self, prefix: &str, is_summed_up: bool) {
+        self.inner.covered.say(prefix, is_summed_up);
     }
 
     /// Waits for requests, or until the run is cancelled: time-outs and retries may take minutes.
@@ -407,21 +403,12 @@ impl Inner {
             seen: SeenLog::of(if self.seen.is_some() { Reads::Kept } else { Reads::Forgotten }),
             cached: None,
             checksums: self.checksums,
-            covered: RwLock::default(),
+            covered: Covered::default(),
             versions: Versions::default(),
             ahead: Ahead::default(),
             glances: Glances::new(self.network.clone()),
             network: self.network.clone(),
         }
-    }
-
-    /// Returns whether an object is a chunk that its codecs sum up.
-    fn is_covered(&self, key: &str) -> bool {
-        let covered = self.covered.read().unwrap_or_else(PoisonError::into_inner);
-        let (folder, name) = key.rsplit_once('/').unwrap_or(("", key));
-        let is_document = name.starts_with(".z") || name == "zarr.json";
-        let mut folders = folder.match_indices('/').map(|(at, _)| &folder[..at]).chain(["", folder]);
-        !is_document && !covered.is_empty() && folders.any(|folder| covered.contains(folder))
     }
 
     fn path(&self, key: &str) -> Result<ObjectPath> {

@@ -139,9 +139,7 @@ impl<'a> Prepared<'a> {
         if !unknown.is_empty() {
             return Err(format!("zkit does not decode the codec `{}`", unknown.join("`, `")));
         }
-        if metadata.sums_up_chunks() {
-            store.cover(array.prefix());
-        }
+        store.cover(array.prefix(), metadata.sums_up_chunks());
         let chain = match metadata.grid.regular_shape() {
             Some(shape) => Some(Chain::compile(metadata, &shape).map_err(|error| error.to_string())?),
             None => None,

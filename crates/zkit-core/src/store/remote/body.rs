@@ -61,7 +61,7 @@ impl Inner {
         let promised = answer.extensions.get::<StoreChecksum>().copied();
         let is_compared = matches!((extent, self.checksums), (Extent::Whole, StoreChecksums::Compared));
         let Some(promised) = promised.filter(|_| is_compared) else {
-            if !self.is_covered(key) {
+            if !self.covered.holds(key) {
                 self.network.traffic().unverifiable.add(1);
             }
             return self.unbroken((key, path), answer, extent, permit).await;

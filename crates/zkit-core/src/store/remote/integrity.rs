@@ -1,4 +1,7 @@
-//! The checksums that servers keep of whole objects.
+//! The checksums that servers keep of whole objects, and what needs none of them.
+
+use std::collections::HashSet;
+use std::sync::{PoisonError, RwLock};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -98,6 +101,31 @@ fn md5_of(text: &str) -> Option<StoreChecksum> {
     Some(StoreChecksum::Md5(BASE64_STANDARD.decode(text.trim()).ok()?.try_into().ok()?))
 }
 
+/// Folders of chunks whose codecs sum them up when they are decoded.
+#[derive(Debug, Default)]
+pub(super) struct Covered(RwLock<HashSet<String>>);
+
+impl Covered {
+    /// Says whether chunks below a prefix are summed up.
+    pub(super) fn say(&self, prefix: &str, is_summed_up: bool) {
+        let mut folders = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if is_summed_up {
+            folders.insert(prefix.to_owned());
+        } else {
+            folders.remove(prefix);
+        }
+    }
+
+    /// Returns whether an object is such a chunk.
+    pub(super) fn holds(&self, key: &str) -> bool {
+        let covered = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let (folder, name) = key.rsplit_once('/').unwrap_or(("", key));
+        let is_document = name.starts_with(".z") || name == "zarr.json";
+        let mut folders = folder.match_indices('/').map(|(at, _)| &folder[..at]).chain(["", folder]);
+        !is_document && !covered.is_empty() && folders.any(|folder| covered.contains(folder))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,6 +148,23 @@ mod tests {
         assert!(google.fits(b"123456789"));
         let azure = promised(Scheme::Azure, &[("content-md5", "1B2M2Y8AsgTpgAmY7PhCfg==")]).unwrap();
         assert!(azure.fits(b""));
+    }
+
+    #[test]
+    fn chunks_of_an_array_are_covered_until_they_are_not_decoded_any_more() {
+        let covered = Covered::default();
+        covered.say("group/a", true);
+        for key in ["group/a/0.0", "group/a/c/0/1"] {
+            assert!(covered.holds(key), "{key}");
+        }
+        for key in ["group/a/zarr.json", "group/a/.zarray", "group/ab/0.0", "group/b/c/0/1", "0.0", "group/a"]
+        {
+            assert!(!covered.holds(key), "{key}");
+        }
+        covered.say("group/a", false);
+        assert!(!covered.holds("group/a/0.0"));
+        covered.say("", true);
+        assert!(covered.holds("0.0") && covered.holds("c/0/1") && !covered.holds(".zarray"));
     }
 
     #[test]
