@@ -50,6 +50,95 @@ def test_a_copy_asks_for_each_chunk_once(zkit, served, tmp_path):
         np.testing.assert_array_equal(copy[name][:], source[name][:])
 
 
+@pytest.fixture
+def large(tmp_path):
+    """A store of chunks of 3 MiB, of which some were never written: its folder."""
+    folder = tmp_path / "web" / "large.zarr"
+    root = zarr.open_group(folder, mode="w", zarr_format=2)
+    values = np.random.default_rng(0).integers(0, 9, (24, 1024, 768)).astype("f4")
+    for name, fill in [("filled", -1), ("unfilled", None)]:
+        array = root.create_array(name, shape=values.shape, chunks=(1, 1024, 768), dtype="f4", fill_value=fill)
+        array[:7] = values[:7]
+        array[9:] = values[9:]
+    zarr.consolidate_metadata(folder, zarr_format=2)
+    return folder
+
+
+LARGE_GRID = 24
+COPIES = [(), ("--zarr-format", "3"), ("--chunks", "0=4,1=512")]
+
+
+@pytest.mark.parametrize("options", COPIES)
+def test_large_chunks_are_asked_for_once_whether_they_are_there_or_not(zkit, large, tmp_path, options):
+    with web.served(large.parent) as (address, seen):
+        arguments = ("recompress", f"{address}/large.zarr", tmp_path / "copy.zarr", "--codec", "zstd:1", *options)
+        planned = zkit(*arguments, "--dry-run", "--format", "json")
+        assert planned.code == 0, planned.err
+        # a plan goes by a few chunks of each array, and says so
+        assert len([path for path, asked in seen if asked == "HEAD"]) == 2 * 3, seen
+        assert all(array["stored_is_estimate"] for array in planned.json()["arrays"])
+        seen.clear()
+        outcome = zkit(*arguments, "--verify", "none")
+        assert outcome.code == 0, outcome.err
+        # where some were not there, those that had been are asked for again: the source could have vanished
+        looked_at = collections.Counter(path for path, asked in seen if asked == "HEAD")
+        assert len(looked_at) == 2 * 3 and set(looked_at.values()) == {1}, looked_at
+        counts = requests_of_chunks([one for one in seen if one[1] != "HEAD"])
+        assert len(counts) == 2 * LARGE_GRID and set(counts.values()) == {1}, counts
+    source, copy = zarr.open_group(large, mode="r"), zarr.open_group(tmp_path / "copy.zarr", mode="r")
+    for name in ("filled", "unfilled"):
+        np.testing.assert_array_equal(copy[name][:], source[name][:])
+
+
+def test_a_copy_from_a_web_server_is_proved_chunks_that_are_absent_too(zkit, large, tmp_path):
+    with web.served(large.parent) as (address, _):
+        arguments = (
+            "recompress",
+            f"{address}/large.zarr",
+            tmp_path / "copy.zarr",
+            "--codec",
+            "zstd:1",
+            "--verify",
+            "full",
+        )
+        outcome = zkit(*arguments, "--format", "json")
+    assert outcome.code == 0, outcome.err
+    assert outcome.json()["verified"]["bytes"] == 2 * LARGE_GRID * 3 * 1024 * 1024
+    assert not (tmp_path / "copy.zarr" / "filled" / "7.0.0").exists()
+
+
+def test_a_source_that_vanishes_while_it_is_read_is_no_source_of_few_chunks(zkit, large, tmp_path):
+    asked = []
+
+    def watch(path):
+        if path.rsplit("/", 1)[1][0].isdigit():
+            asked.append(path)
+            if len(asked) == 20:
+                for chunk in large.glob("*/[0-9]*"):
+                    chunk.unlink()
+
+    with web.served(large.parent, watch) as (address, _):
+        outcome = zkit("recompress", f"{address}/large.zarr", tmp_path / "copy.zarr", "--codec", "zstd:1")
+    assert outcome.code == 3 and "is gone now: the source changes while it is read" in outcome.err, outcome.err
+    assert not (tmp_path / "copy.zarr").exists()
+
+
+def test_each_object_is_asked_for_where_all_of_them_are_to_be_compared(zkit, large, tmp_path):
+    with web.served(large.parent) as (address, seen):
+        arguments = (
+            "recompress",
+            f"{address}/large.zarr",
+            tmp_path / "copy.zarr",
+            "--codec",
+            "zstd:1",
+            "--verify",
+            "none",
+        )
+        outcome = zkit(*arguments, "--source-check", "objects")
+    assert outcome.code == 0, outcome.err
+    assert len({path for path, asked in seen if asked == "HEAD"} & set(requests_of_chunks(seen))) == 2 * LARGE_GRID
+
+
 def test_what_is_not_copied_is_asked_for_and_not_fetched(zkit, served, tmp_path):
     _, url, seen = served
     options = ("--codec", "zstd:1", "--verify", "none")

@@ -46,10 +46,13 @@ impl Source {
         };
         let store = hierarchy.readable_store()?;
         // what is not copied need not be fetched where it is asked for
-        let counted = SurveyDepth::Listing { sample_most: 0 };
-        let depth = if args.write.dry_run { counted } else { SurveyDepth::Source };
+        let unread = SurveyDepth::Source { read: false };
+        let depth = match args.write.source_check.takes_objects(&route.source) {
+            true => SurveyDepth::Listing { sample_most: 0 },
+            false => SurveyDepth::Source { read: !args.write.dry_run },
+        };
         let arrays = list(store, &arrays, depth, shell)?;
-        let left_out = list(store, &left_out, counted, shell)?;
+        let left_out = list(store, &left_out, unread, shell)?;
         Ok(Self { url: route.source, destination: route.destination, hierarchy, arrays, left_out })
     }
 
@@ -118,15 +121,8 @@ fn list(
                     .with_hint("mend the source, or --exclude the array"));
             }
         };
-        listed.push(Listed {
-            array: (*array).clone(),
-            stored: Stored {
-                bytes: listing.bytes_stored,
-                largest_bytes: listing.sizes.range().map_or(0, |(_, largest)| largest),
-                chunks: listing.stored,
-            },
-            fingerprint: listing.fingerprint,
-        });
+        let fingerprint = listing.fingerprint;
+        listed.push(Listed { array: (*array).clone(), stored: listing.into(), fingerprint });
     }
     Ok(listed)
 }

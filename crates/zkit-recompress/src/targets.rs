@@ -119,7 +119,7 @@ fn choose_for(
         let source = SampleSource {
             store: sources[store].store()?,
             array: &listed.array,
-            stored: &listed.stored.chunks,
+            stored: listed.stored.known.as_ref().unwrap_or(&listed.stored.chunks),
             chunk_limit: SAMPLE_CHUNK_BYTES.min(memory_bytes),
             filters: match (layout, args.write.zarr_format.format()) {
                 (None, None) => Filters::Kept,

@@ -9,16 +9,21 @@ import threading
 
 
 class Ranges(http.server.SimpleHTTPRequestHandler):
-    """Serves a folder, parts of files too; notes each request: its path, and the range or that it was a HEAD."""
+    """Serves a folder, parts of files too; notes each request, its path and the range or that it was a HEAD, and says so."""
 
     seen: list
+    watch: callable
+
+    def note(self, how):
+        self.seen.append((self.path, how))
+        self.watch(self.path)
 
     def do_HEAD(self):
-        self.seen.append((self.path, "HEAD"))
+        self.note("HEAD")
         super().do_HEAD()
 
     def do_GET(self):
-        self.seen.append((self.path, self.headers.get("Range")))
+        self.note(self.headers.get("Range"))
         asked = self.headers.get("Range")
         path = self.translate_path(self.path)
         if not asked or not os.path.isfile(path):
@@ -43,10 +48,12 @@ class Ranges(http.server.SimpleHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def served(root):
-    """The address of a server of the folder, and the requests that it saw: path, and range or `HEAD`."""
+def served(root, watch=lambda path: None):
+    """The address of a server of the folder, and the requests that it saw: path, and range or `HEAD`. `watch` is called with
+    each path before it is answered."""
     seen = []
-    handler = functools.partial(type("Handler", (Ranges,), {"seen": seen}), directory=str(root))
+    notes = {"seen": seen, "watch": staticmethod(watch)}
+    handler = functools.partial(type("Handler", (Ranges,), notes), directory=str(root))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
         threading.Thread(target=running.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{running.server_address[1]}", seen

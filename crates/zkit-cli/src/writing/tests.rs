@@ -89,19 +89,15 @@ impl Case {
         let store = self.source.readable_store().unwrap();
         let surveys =
             engine::survey(store, &arrays, depth, self.shell.observer(), self.shell.cancel()).unwrap();
-        let wanted = arrays.iter().zip(surveys).map(|(array, survey)| {
-            let listing = survey.listing.unwrap();
-            let (bytes, largest_bytes) = (listing.bytes_stored, listing.bytes_stored);
-            Wanted {
-                array: (*array).clone(),
-                stored: Stored { chunks: listing.stored, bytes, largest_bytes },
-                target: Target {
-                    format: None,
-                    codec: TargetCodec::Keep,
-                    checksum: ChecksumChoice::Auto,
-                    layout: None,
-                },
-            }
+        let wanted = arrays.iter().zip(surveys).map(|(array, survey)| Wanted {
+            array: (*array).clone(),
+            stored: Stored::from(survey.listing.unwrap()),
+            target: Target {
+                format: None,
+                codec: TargetCodec::Keep,
+                checksum: ChecksumChoice::Auto,
+                layout: None,
+            },
         });
         let wanted = WantedStore { groups: self.source.groups.clone(), arrays: wanted.collect() };
         let wish = Wish {

@@ -239,7 +239,11 @@ impl Run<'_> {
             }
             Piece::Fill { region, element } => fill_part(open, cell, region, element),
         })?;
-        if gone { Err(open.copy.gone(chunk_index)) } else { Ok(()) }
+        if gone {
+            open.copy.missing(chunk_index)?;
+            return fill_part(open, cell, part, open.copy.fill()?);
+        }
+        Ok(())
     }
 
     /// Leaves fill values for as little of a source chunk as can be: of a shard for inner chunks that do not decode.

@@ -79,7 +79,7 @@ impl Run<'_> {
         })
     }
 
-    /// Recodes one stored chunk.
+    /// Recodes one stored chunk; where it turns out to be absent, as one that is.
     fn chunk(
         &self,
         copy: &Copy<'_>,
@@ -106,11 +106,11 @@ impl Run<'_> {
                     present.then_some(encoded.as_slice())
                 }
             };
-            let bytes = bytes.ok_or_else(|| copy.gone(&chunk_index))?;
+            let Some(bytes) = bytes else { return copy.missing(&chunk_index).map(|()| false) };
             self.meter.bytes_read.add(bytes.len() as u64);
             copy.with_recoder(&chunk_index, |recoder| {
                 if recoder.is_copy() {
-                    return self.write(copy, &chunk_index, bytes, None, done);
+                    return self.write(copy, &chunk_index, bytes, None, done).map(|()| true);
                 }
                 let mut lost = Vec::new();
                 // behind a transpose, or within other codecs, shards are read as a whole: also by whoever verifies
@@ -137,19 +137,25 @@ impl Run<'_> {
                 self.meter.bytes_encoded.add(recoded.len() as u64);
                 self.meter.decode_time.add_time(cost.decode);
                 self.meter.encode_time.add_time(cost.encode);
-                self.write(copy, &chunk_index, recoded, None, done)
+                self.write(copy, &chunk_index, recoded, None, done).map(|()| true)
             })
         });
-        copied
-            .map_err(|error| error.context(format!("could not copy chunk `{key}` of `{}`", source.path)))
-            .or_else(|error| {
+        let copied = copied
+            .map_err(|error| error.context(format!("could not copy chunk `{key}` of `{}`", source.path)));
+        let mut unrecorded = Vec::new();
+        let done = match copied {
+            Ok(true) => return Ok(()),
+            Ok(false) => done,
+            Err(error) => {
                 self.corrupt(copy, &chunk_index, None, error)?;
-                match copy.array.absent {
-                    // not recorded: a resumed run must find it again
-                    AbsentChunks::Leave => Ok(()),
-                    AbsentChunks::Write => self.absent_chunk(copy, position, &mut Vec::new()),
-                }
-            })
+                // not recorded: a resumed run must find it again
+                &mut unrecorded
+            }
+        };
+        match copy.array.absent {
+            AbsentChunks::Leave => Ok(()),
+            AbsentChunks::Write => self.absent_chunk(copy, position, done),
+        }
     }
 
     /// Writes a chunk of fill values where the source has none.

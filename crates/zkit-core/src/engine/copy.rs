@@ -83,7 +83,8 @@ pub struct RunOptions {
 /// Runs every unit of a plan, writing chunks; metadata is the caller's to write afterwards.
 ///
 /// `finished` is called on this thread with each store's number, and the chunks skipped so far, as soon as all its
-/// chunks are written, while others are worked on. The first failure stops the run and is returned; a chunk that was listed and is gone is a failure.
+/// chunks are written, while others are worked on. The first failure stops the run and is returned; a chunk that was listed, or
+/// asked for before, and is gone is a failure.
 /// Returns the chunks that were skipped.
 pub fn run_copy(
     plan: &CopyPlan,
@@ -230,8 +231,10 @@ pub(super) fn run_units(
                 {
                     let corrupt = run.corrupt.lock().unwrap_or_else(PoisonError::into_inner);
                     let corrupt: Vec<CorruptChunk> = corrupt.iter().cloned().collect();
+                    let mut of_store = copies.iter().filter(|copy| copy.array.store == store);
                     let arrived = endpoints[store].sink.wait();
                     arrived
+                        .and_then(|()| of_store.try_for_each(Copy::check_known))
                         .and_then(|()| finished(store, &corrupt))
                         .unwrap_or_else(|error| run.fail_store(store, error));
                 }

@@ -128,8 +128,9 @@ fn sample(array: &ArrayCopy, store: &Store, cancel: &Cancel, rates: &mut Rates) 
     let decoded = array.source.metadata.chunk_decoded_bytes();
     let plausible = decoded.map_or(u64::MAX, |bytes| bytes.saturating_mul(2).saturating_add(16 << 20));
     let encoded_limit = array.largest_bytes.saturating_mul(2).min(plausible);
-    let step = array.stored.len().div_ceil(SAMPLED_CHUNKS as u64).max(1);
-    for position in array.stored.iter().step_by(crate::units::saturating_usize(step)) {
+    let known = array.known_stored();
+    let step = known.len().div_ceil(SAMPLED_CHUNKS as u64).max(1);
+    for position in known.iter().step_by(crate::units::saturating_usize(step)) {
         cancel.check()?;
         let index = array.source.metadata.grid.index_at(position);
         let shape = array.source.metadata.grid.chunk_shape(&index);
@@ -237,7 +238,7 @@ fn encode_pieces(
     let source = SampleSource {
         store,
         array: &array.source,
-        stored: &array.stored,
+        stored: array.known_stored(),
         chunk_limit: SAMPLE_CHUNK_BYTES,
         filters: Filters::Undone,
     };

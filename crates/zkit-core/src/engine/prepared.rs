@@ -1,6 +1,6 @@
 //! One array of a run, compiled: what threads need to know of it.
 
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::copy::Endpoint;
 use super::gather::SourceReader;
@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::grid::{ChunkSet, for_each_index};
 use crate::plan::{ArrayCopy, CopyPlan, Cover, Strategy, Unit};
 use crate::read::codec_error;
-use crate::store::Store;
+use crate::store::{Glance, Seen, Store};
 
 /// Where an array stands: among those of the plan, and those of its store.
 #[derive(Clone, Copy)]
@@ -36,6 +36,8 @@ pub(super) struct Copy<'a> {
     pub(super) fill: Option<Vec<u8>>,
     pub(super) object_limit: u64,
     pub(super) units_left: AtomicUsize,
+    /// Whether chunks turned out to be absent that were not asked for.
+    found_absent: AtomicBool,
 }
 
 impl<'a> Copy<'a> {
@@ -73,6 +75,7 @@ impl<'a> Copy<'a> {
             fill: fill_of(array),
             object_limit: array.largest_bytes.max(1).saturating_mul(2).min(memory_bytes.max(1)),
             units_left: AtomicUsize::new(0),
+            found_absent: AtomicBool::new(false),
         })
     }
 
@@ -171,13 +174,49 @@ impl<'a> Copy<'a> {
         })
     }
 
+    /// Takes note of a chunk that is not there, though it was planned to be read.
+    ///
+    /// Errors: `Unreadable`, unless nobody asked for it before.
+    pub(super) fn missing(&self, chunk_index: &[u64]) -> Result<()> {
+        let position = self.array.source.metadata.grid.position_of(chunk_index);
+        let unasked = |known: &ChunkSet| position.is_some_and(|position| !known.contains(position));
+        if !self.array.known.as_ref().is_some_and(unasked) {
+            return Err(self.gone(chunk_index));
+        }
+        self.found_absent.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Looks, where chunks turned out to be absent, whether those that were asked for before are still there: a source that
+    /// vanished while it was read would else look like one of few chunks.
+    ///
+    /// Errors: `Unreadable` if one of them is gone; those of asking.
+    pub(super) fn check_known(&self) -> Result<()> {
+        let Some(known) = self.array.known.as_ref().filter(|_| self.found_absent.load(Ordering::Relaxed))
+        else {
+            return Ok(());
+        };
+        let grid = &self.array.source.metadata.grid;
+        let chunks: Vec<Vec<u64>> = known.iter().map(|position| grid.index_at(position)).collect();
+        let keys = chunks.iter().map(|chunk_index| {
+            let mut key = String::new();
+            self.array.source.chunk_key(chunk_index, &mut key);
+            key
+        });
+        let keys: Vec<String> = keys.collect();
+        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+        let found = self.source.glance_many(&keys, Glance::Head(0))?;
+        let gone = chunks.iter().zip(found).find(|(_, seen)| *seen == Seen::Absent);
+        gone.map_or(Ok(()), |(chunk_index, _)| Err(self.gone(chunk_index)))
+    }
+
     /// Returns the error of a chunk that was listed and does not exist any more.
-    pub(super) fn gone(&self, chunk_index: &[u64]) -> Error {
+    fn gone(&self, chunk_index: &[u64]) -> Error {
         let mut key = String::new();
         self.array.source.chunk_key(chunk_index, &mut key);
         let cause = Error::new(
             ErrorKind::Unreadable,
-            "it was listed, but is gone now: the source changes while it is read",
+            "it was there before, but is gone now: the source changes while it is read",
         );
         cause.context(format!("could not copy chunk `{key}` of `{}`", self.array.source.path))
     }

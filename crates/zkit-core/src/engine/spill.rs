@@ -125,9 +125,5 @@ fn stored_pieces(store: &Store, spill: &Spill, cancel: &Cancel) -> Result<Stored
     let listing = listing.and_then(|survey| survey.listing).ok_or_else(|| {
         Error::new(ErrorKind::Unreadable, format!("could not list the scratch space {}", store.place()))
     })?;
-    Ok(Stored {
-        bytes: listing.bytes_stored,
-        largest_bytes: listing.sizes.range().map_or(0, |(_, largest)| largest),
-        chunks: listing.stored,
-    })
+    Ok(listing.into())
 }

@@ -27,16 +27,13 @@ pub use names::is_unfinished_store;
 pub use references::survey_references;
 
 use self::frames::{Look, Seen};
+use self::listing::Asked;
 use crate::cancel::Cancel;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Observer;
 use crate::hierarchy::ArrayNode;
 use crate::metadata::Defect;
 use crate::store::{Glance, Store};
-
-/// Decoded bytes of chunks that are fetched where it is asked whether they are there, at most: with larger ones a request more is of
-/// no weight.
-const FETCHED_BYTES_MOST: u64 = 1 << 20;
 
 /// How closely the stored chunks of each array are looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,9 +43,12 @@ pub enum SurveyDepth {
         /// Chunks of an array that its [`Listing::sample`] holds at most.
         sample_most: usize,
     },
-    /// The same, of arrays that are read whole next: where there are no listings, what is asked for comes at once, as far as
-    /// it may be held.
-    Source,
+    /// What a copy must know of its source. Where there are no listings, that is what a few chunks of an array show: whether the
+    /// others are there is seen when they are read ([`Listing::known`]).
+    Source {
+        /// Whether chunks are read next: what is asked for then comes at once, as far as it may be held.
+        read: bool,
+    },
     /// Also the first bytes (for shards, the index) of a sample of the chunks.
     Headers {
         /// Chunks of an array that are looked at, at most.
@@ -89,12 +89,15 @@ pub fn survey(
 ) -> Result<Vec<ArraySurvey>> {
     let sample_most = match depth {
         SurveyDepth::Listing { sample_most } | SurveyDepth::Headers { sample_most } => sample_most,
-        SurveyDepth::Source => 0,
+        SurveyDepth::Source { .. } => 0,
     };
     observer.meter().arrays_total.add(arrays.len() as u64);
     let listed = spread(store, arrays, |array| {
-        let next = if depth == SurveyDepth::Source { whole(array) } else { Glance::Head(0) };
-        let listed = listing::list(store, array, (sample_most, None, next), (observer, cancel));
+        let asked = match depth {
+            SurveyDepth::Source { read } => Asked::of_source(array, read),
+            SurveyDepth::Listing { .. } | SurveyDepth::Headers { .. } => Asked::all(Glance::Head(0)),
+        };
+        let listed = listing::list(store, array, (sample_most, None, asked), (observer, cancel));
         observer.meter().arrays_done.add(1);
         listed
     });
@@ -114,13 +117,6 @@ pub fn survey(
         look_at_frames(store, arrays, &mut surveys, observer, cancel)?;
     }
     Ok(surveys)
-}
-
-/// Returns what is read of the chunks of an array next: all of them, but for those that may be large.
-fn whole(array: &ArrayNode) -> Glance {
-    let decoded = array.metadata.chunk_decoded_bytes().filter(|&bytes| bytes <= FETCHED_BYTES_MOST);
-    // a codec that does not help adds a little
-    decoded.map_or(Glance::Head(0), |bytes| Glance::Whole(bytes + bytes / 16 + 1024))
 }
 
 /// Returns the survey of an array that could not be listed, or the error if it concerns the whole run.

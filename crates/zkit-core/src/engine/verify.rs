@@ -152,7 +152,8 @@ fn without(window: Window, skipped: &[Region], array: &ArrayCopy) -> Vec<Window>
 /// Returns whether chunks are absent from the source, and stay so in the copy.
 fn leaves_absent(array: &ArrayCopy) -> bool {
     let total = array.source.metadata.grid.total();
-    array.absent == AbsentChunks::Leave && total.is_none_or(|total| array.stored.len() < total)
+    let may_be_absent = array.known.is_some() || total.is_none_or(|total| array.stored.len() < total);
+    array.absent == AbsentChunks::Leave && may_be_absent
 }
 
 /// Checks that readers of the copy see the same element where there is no chunk.

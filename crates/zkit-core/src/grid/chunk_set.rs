@@ -38,6 +38,19 @@ enum Page {
 }
 
 impl ChunkSet {
+    /// Returns the set of the first so many positions.
+    pub fn first(count: u64) -> Self {
+        let whole = |number| (number, Page::Bits(Box::new([u64::MAX; PAGE_WORDS])));
+        let mut set = Self {
+            pages: (0..count >> PAGE_BITS).map(whole).collect(),
+            len: count >> PAGE_BITS << PAGE_BITS,
+        };
+        (set.len..count).for_each(|position| {
+            set.insert(position);
+        });
+        set
+    }
+
     /// Adds a position; returns whether it was new.
     pub fn insert(&mut self, position: u64) -> bool {
         let (page, slot) = split(position);
@@ -185,6 +198,15 @@ mod tests {
             prop_assert!(set.iter().eq(model.iter().copied()));
             prop_assert!(set.range(50..=u64::MAX / 2).eq(model.range(50..=u64::MAX / 2).copied()));
             prop_assert!(model.iter().all(|&position| set.contains(position)));
+        }
+    }
+
+    #[test]
+    fn the_first_positions_are_all_there_is() {
+        for count in [0, 1, 65_535, 65_536, 65_537, 200_000] {
+            let set = ChunkSet::first(count);
+            assert!(set.iter().eq(0..count));
+            assert_eq!(set.len(), count);
         }
     }
 

@@ -194,6 +194,13 @@ impl ArrayMetadata {
         product(&self.grid.largest_chunk_shape())?.checked_mul(self.data_type.item_bytes()?)
     }
 
+    /// Returns a bound on the bytes of one stored chunk, where codecs make of it what it is at worst: one that does not help adds
+    /// a little. Shards of tiny inner chunks, and filters to wider types, may take up to twice that.
+    pub fn chunk_stored_bytes_most(&self) -> Option<u64> {
+        let decoded = self.chunk_decoded_bytes()?;
+        Some(decoded.saturating_add(decoded / 64).saturating_add(64 << 10))
+    }
+
     /// Returns the JSON of the data type as the document has it.
     pub fn data_type_json(&self) -> &Json {
         let key = match self.format {

@@ -94,6 +94,8 @@ pub struct ArrayCopy {
     pub absent: AbsentChunks,
     /// The stored chunks, by position in the source's grid.
     pub stored: ChunkSet,
+    /// As [`Stored::known`].
+    pub known: Option<ChunkSet>,
     /// Their bytes together.
     pub stored_bytes: u64,
     /// Bytes of the largest one.
@@ -179,6 +181,9 @@ pub struct CopyPlan {
 pub struct Stored {
     /// The stored chunks.
     pub chunks: ChunkSet,
+    /// Where only some chunks were asked for, those of them that are stored: `chunks` are then all of the grid, of which some
+    /// may turn out to be absent, `bytes` an estimate, and `largest_bytes` a bound.
+    pub known: Option<ChunkSet>,
     /// Their bytes together.
     pub bytes: u64,
     /// Bytes of the largest one.
@@ -266,6 +271,7 @@ fn plan_array(store: usize, wanted: Wanted) -> Result<ArrayCopy> {
         note,
         absent: conversion.absent,
         stored: stored.chunks,
+        known: stored.known,
         stored_bytes: stored.bytes,
         largest_bytes: stored.largest_bytes,
     })
@@ -375,6 +381,11 @@ impl CopyPlan {
 }
 
 impl ArrayCopy {
+    /// Returns the chunks from which samples are drawn: those that are known to be stored.
+    pub fn known_stored(&self) -> &ChunkSet {
+        self.known.as_ref().unwrap_or(&self.stored)
+    }
+
     /// Returns how many source chunks the copy visits: the stored ones, or all where absent ones are written.
     pub fn visited(&self) -> u64 {
         match self.absent {

@@ -50,10 +50,6 @@ fn plan_gather(store: usize, wanted: &WantedGather, kind: SourceKind, axes: &mut
     check_frames(&wanted.path, &conversion.metadata)?;
     let chunks = metadata.grid.total().filter(|&chunks| chunks < MOST_OBJECTS);
     let chunks = chunks.ok_or_else(|| refusal("it has too many chunks".to_owned()))?;
-    let mut stored = ChunkSet::default();
-    (0..chunks).for_each(|position| {
-        stored.insert(position);
-    });
     let largest_bytes = match gather.largest_chunk_bytes() {
         Some((bytes, _)) => bytes.saturating_add(bytes / 64).saturating_add(64 << 10),
         None => wanted.stored_bytes,
@@ -69,7 +65,8 @@ fn plan_gather(store: usize, wanted: &WantedGather, kind: SourceKind, axes: &mut
         why: String::new(),
         note: conversion.note,
         absent: conversion.absent,
-        stored,
+        stored: ChunkSet::first(chunks),
+        known: None,
         stored_bytes: wanted.stored_bytes,
         largest_bytes,
     })

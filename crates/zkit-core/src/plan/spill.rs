@@ -218,6 +218,7 @@ impl ArrayCopy {
     pub fn scatter(&self, spill: &Spill, round: u64) -> Stage {
         let stored = Stored {
             chunks: self.stored.clone(),
+            known: self.known.clone(),
             bytes: self.stored_bytes,
             largest_bytes: self.largest_bytes,
         };
@@ -262,6 +263,7 @@ impl ArrayCopy {
             note: None,
             absent,
             stored: stored.chunks,
+            known: stored.known,
             stored_bytes: stored.bytes,
             largest_bytes: stored.largest_bytes,
         };

@@ -267,11 +267,7 @@ impl Case {
             .remove(0)
             .listing
             .expect("a directory can be listed");
-        let stored = Stored {
-            bytes: listing.bytes_stored,
-            largest_bytes: listing.sizes.range().map_or(0, |(_, largest)| largest),
-            chunks: listing.stored,
-        };
+        let stored = Stored::from(listing);
         let target = Target {
             format: None,
             codec: self.target.clone(),

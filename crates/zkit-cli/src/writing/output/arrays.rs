@@ -24,6 +24,8 @@ pub(super) struct ArrayOutput {
     shard_shape: Option<Vec<u64>>,
     chunks_stored: u64,
     bytes_stored: u64,
+    /// Whether these two are estimates: of a source without listings a few chunks are asked for, and all are taken to be there.
+    stored_is_estimate: bool,
     /// Of a rechunk: the destination chunks that are put together at once, along each dimension.
     unit_chunks: Option<Vec<u64>>,
     /// Of a rechunk: how often the source is decoded.
@@ -51,6 +53,7 @@ fn output(run: &Run<'_>, array: &ArrayCopy, codec_why: Option<String>) -> ArrayO
         shard_shape: metadata.sharding().map(|_| metadata.grid.largest_chunk_shape()),
         chunks_stored: array.stored.len(),
         bytes_stored: array.stored_bytes,
+        stored_is_estimate: is_estimated(array),
         unit_chunks: array.rechunk.as_ref().map(|rechunk| rechunk.unit_chunks.clone()),
         decodes: array.rechunk.as_ref().map(|rechunk| rechunk.decodes),
     }
@@ -67,6 +70,15 @@ pub(super) fn strategy_name(strategy: Strategy) -> &'static str {
     }
 }
 
+/// Returns the word for bytes that are stored of arrays, where they are estimated.
+pub(super) fn about(arrays: &[ArrayCopy]) -> &'static str {
+    if arrays.iter().any(is_estimated) { "about " } else { "" }
+}
+
+fn is_estimated(array: &ArrayCopy) -> bool {
+    array.known.is_some()
+}
+
 /// Returns a table of all arrays and how each is rewritten.
 pub(super) fn table(plan: &CopyPlan) -> Table {
     let mut table = Table::new([
@@ -79,11 +91,12 @@ pub(super) fn table(plan: &CopyPlan) -> Table {
     ]);
     for array in &plan.arrays {
         let codecs: Vec<String> = array.target.metadata.codecs.iter().map(CodecSpec::to_string).collect();
+        let chunks = if is_estimated(array) { "up to " } else { "" };
         table.row([
             array.target.path.clone(),
             strategy_name(array.strategy).to_owned(),
-            format::count(array.stored.len()),
-            format::bytes(array.stored_bytes),
+            format!("{chunks}{}", format::count(array.stored.len())),
+            format!("{}{}", about(std::slice::from_ref(array)), format::bytes(array.stored_bytes)),
             codecs.join(", "),
             array.why.clone(),
         ]);

@@ -192,13 +192,13 @@ fn facts<Fields>(
 ) -> Facts {
     let plan = run.plan;
     let stored: u64 = plan.arrays.iter().map(|array| array.stored_bytes).sum();
+    let about = arrays::about(&plan.arrays);
+    let size = format!("{about}{}", format::bytes(stored));
     let mut facts = Facts::new();
     match output.sources.as_slice() {
-        [one] => facts.fact("source", format!("{one}, {}", format::bytes(stored))),
-        many => facts.fact(
-            "sources",
-            format!("{}, {}", format::counted(many.len() as u64, "store", "stores"), format::bytes(stored)),
-        ),
+        [one] => facts.fact("source", format!("{one}, {size}")),
+        many => facts
+            .fact("sources", format!("{}, {size}", format::counted(many.len() as u64, "store", "stores"))),
     };
     facts.fact("copy", format!("{}, {}", output.destination, format::bytes(output.bytes_written)));
     for destination in &done.already_done {
@@ -211,7 +211,7 @@ fn facts<Fields>(
             format!("{objects} of an earlier run, {} read back", format::bytes(done.written.checked_bytes)),
         );
     } else {
-        facts.fact("size", format!("{} of the source", format::percent(output.bytes_written, stored)));
+        facts.fact("size", format!("{about}{} of the source", format::percent(output.bytes_written, stored)));
     }
     facts.fact(
         "arrays",

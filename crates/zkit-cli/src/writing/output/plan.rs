@@ -108,7 +108,8 @@ fn facts<Fields>(
     facts.fact(
         "to read",
         format!(
-            "{} in {}",
+            "{}{} in {}",
+            arrays::about(&plan.arrays),
             format::bytes(totals.bytes_read),
             format::counted(totals.chunks_read, "chunk", "chunks")
         ),

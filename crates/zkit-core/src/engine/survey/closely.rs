@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use super::faults::{ChunkFault, FaultLog, FaultyChunks};
 use super::files::{self, StoreFiles};
 use super::heads::{Expected, Fault, Window};
-use super::listing::{self, Builder, Listed};
+use super::listing::{self, Asked, Builder, Listed};
 use super::{ArraySurvey, spread, unlisted};
 use crate::cancel::Cancel;
 use crate::codec::{Scratch, ShardCodec, ShardIndex};
@@ -129,7 +129,7 @@ fn list_arrays(
             Closeness::Listing => Glance::Head(0),
             Closeness::Headers => expected.glance(),
         };
-        let listed = listing::list(store, array, (0, Some(expected), next), run);
+        let listed = listing::list(store, array, (0, Some(expected), Asked::all(next)), run);
         run.0.meter().arrays_done.add(1);
         listed
     })

@@ -9,9 +9,10 @@ use super::names::{Named, chunk_like, named};
 use crate::cancel::Cancel;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Observer;
-use crate::grid::ChunkSet;
+use crate::grid::{ChunkSet, product};
 use crate::hierarchy::ArrayNode;
 use crate::metadata::{ChunkKeys, Defect};
+use crate::plan::Stored;
 use crate::store::{Glance, ObjectInfo, ObjectKind, Seen, Store};
 
 /// Keys that defects name; of the rest they say how many there are.
@@ -22,10 +23,15 @@ const EXAMPLES_MOST: usize = 3;
 pub struct Listing {
     /// C-order positions of the stored chunks (shards where sharded) in the array's grid.
     pub stored: ChunkSet,
+    /// Where only some chunks were asked for ([`SurveyDepth::Source`](super::SurveyDepth::Source)), those of them that are stored.
+    /// `stored` is then the whole grid, and `bytes_stored` an estimate; what else is said here is of these alone.
+    pub known: Option<ChunkSet>,
     /// Bytes of the stored chunks together.
     pub bytes_stored: u64,
     /// How large they are.
     pub sizes: SizeTally,
+    /// Bytes of the largest one; a bound where only some were asked for.
+    pub largest_bytes: u64,
     /// Changes when any of the chunks is rewritten, added or lost: a sum over their positions, sizes and stamps, which
     /// does not depend on the order of the listing.
     pub fingerprint: u128,
@@ -49,6 +55,13 @@ pub struct Listing {
     pub changed: Option<i64>,
     /// A fair sample of the stored chunks, by position: the same one whatever the order of the listing.
     pub sample: Vec<StoredChunk>,
+}
+
+impl From<Listing> for Stored {
+    fn from(listing: Listing) -> Self {
+        let Listing { stored: chunks, known, bytes_stored: bytes, largest_bytes, .. } = listing;
+        Self { chunks, known, bytes, largest_bytes }
+    }
 }
 
 /// One stored chunk.
@@ -144,21 +157,72 @@ pub(super) struct Listed {
 /// Chunks of an array that are asked for one by one, at most: a request each.
 const ASKED_MOST: u64 = 1 << 24;
 /// Chunks whose keys are held at once while they are asked for.
-const ASKED_AT_ONCE: u64 = 1 << 12;
+const ASKED_AT_ONCE: usize = 1 << 12;
+/// Decoded bytes of the chunks of a source that are asked for before the others are read, and how many these are.
+const FEW_BYTES: u64 = 8 << 20;
+const FEW: std::ops::RangeInclusive<u64> = 3..=16;
+/// Bytes of chunks that are fetched where it is asked whether they are there, at most: the room for them is small.
+const FETCHED_BYTES_MOST: u64 = 8 << 20;
+/// Decoded bytes of chunks of which it need not be known whether they are there before they are read, at most: memory is planned for
+/// what they may be at worst. With larger ones a request more is of no weight.
+const ASSUMED_BYTES_MOST: u64 = 64 << 20;
+/// Bytes that an element without fixed size is taken to have.
+const VARIABLE_BYTES: u64 = 64;
+
+/// What is asked for where a store has no listing.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked {
+    /// Chunks that are asked for, at most, evenly spread; the others are taken to be there.
+    most: u64,
+    /// What is read of them next.
+    next: Glance,
+}
+
+impl Asked {
+    /// Every chunk.
+    pub(super) fn all(next: Glance) -> Self {
+        Self { most: u64::MAX, next }
+    }
+
+    /// What a copy must know of its source before it is read: a few chunks, unless they may be large, or how large is unknown.
+    pub(super) fn of_source(array: &ArrayNode, read: bool) -> Self {
+        let metadata = &array.metadata;
+        let elements = || product(&metadata.grid.largest_chunk_shape());
+        let likely = metadata.chunk_stored_bytes_most().or_else(|| elements()?.checked_mul(VARIABLE_BYTES));
+        let next = match likely {
+            Some(bytes) if read && bytes <= FETCHED_BYTES_MOST => Glance::Whole(bytes),
+            _ => Glance::Head(0),
+        };
+        match metadata.chunk_decoded_bytes() {
+            Some(bytes) if bytes <= ASSUMED_BYTES_MOST && metadata.unknown_codecs().is_empty() => {
+                Self { most: (FEW_BYTES / bytes.max(1)).clamp(*FEW.start(), *FEW.end()), next }
+            }
+            _ => Self::all(next),
+        }
+    }
+
+    /// Returns the positions of so many chunks that are asked for.
+    fn positions(self, total: u64) -> Box<dyn Iterator<Item = u64>> {
+        if total <= self.most {
+            return Box::new(0..total);
+        }
+        // the first, the last, and what lies evenly between
+        Box::new((0..self.most).map(move |at| at * (total - 1) / (self.most - 1)))
+    }
+}
 
 /// Lists one array; stops early once cancelled. With `expected`, sizes are compared with what they must be.
 ///
-/// Where the store has no listing, each chunk of the grid is asked for, with what is read of it `next`; what else lies there
-/// stays unknown.
+/// Where the store has no listing, chunks of the grid are `asked` for; what else lies there stays unknown.
 pub(super) fn list(
     store: &Store,
     array: &ArrayNode,
-    (sample_most, expected, next): (usize, Option<&Expected>, Glance),
+    (sample_most, expected, asked): (usize, Option<&Expected>, Asked),
     (observer, cancel): (&dyn Observer, &Cancel),
 ) -> Result<Listed> {
     let mut builder = Builder::new(array, sample_most, expected);
     if !store.is_listable() {
-        ask(store, array, (&mut builder, next), (observer, cancel))?;
+        ask(store, array, (&mut builder, asked), (observer, cancel))?;
         return Ok(builder.finish());
     }
     store.list_while(array.prefix(), &mut |object| {
@@ -170,11 +234,11 @@ pub(super) fn list(
     Ok(builder.finish())
 }
 
-/// Asks for each chunk of an array whether it is there.
+/// Asks for chunks of an array whether they are there.
 fn ask(
     store: &Store,
     array: &ArrayNode,
-    (builder, next): (&mut Builder<'_>, Glance),
+    (builder, asked): (&mut Builder<'_>, Asked),
     (observer, cancel): (&dyn Observer, &Cancel),
 ) -> Result<()> {
     let grid = &array.metadata.grid;
@@ -193,20 +257,26 @@ fn ask(
         array.chunk_key(&grid.index_at(position), &mut key);
         key
     };
-    let mut start = 0;
-    while start < total {
+    let mut positions = asked.positions(total);
+    let mut count = 0;
+    loop {
         cancel.check()?;
-        let positions = start..total.min(start + ASKED_AT_ONCE);
-        let keys: Vec<String> = positions.clone().map(key_of).collect();
-        let asked: Vec<&str> = keys.iter().map(String::as_str).collect();
-        for ((position, key), seen) in positions.clone().zip(&keys).zip(store.glance_many(&asked, next)?) {
+        let wave: Vec<(u64, String)> =
+            positions.by_ref().take(ASKED_AT_ONCE).map(|position| (position, key_of(position))).collect();
+        if wave.is_empty() {
+            break;
+        }
+        let keys: Vec<&str> = wave.iter().map(|(_, key)| key.as_str()).collect();
+        for ((position, key), seen) in wave.iter().zip(store.glance_many(&keys, asked.next)?) {
             let Seen::Object(found) = seen else { continue };
-            let (kind, key) = (ObjectKind::Regular, key.as_str());
-            let (size, stamp) = (found.size, found.stamp);
-            builder.chunk(ObjectInfo { key, size, kind, stamp, changed: None, locked: false }, position);
+            let (size, kind, stamp) = (found.size, ObjectKind::Regular, found.stamp);
+            builder.chunk(ObjectInfo { key, size, kind, stamp, changed: None, locked: false }, *position);
             observer.meter().objects_listed.add(1);
         }
-        start = positions.end;
+        count += wave.len() as u64;
+    }
+    if count < total {
+        builder.assume(total, count);
     }
     Ok(())
 }
@@ -231,8 +301,10 @@ impl<'a> Builder<'a> {
     pub(super) fn new(array: &'a ArrayNode, sample_most: usize, expected: Option<&Expected>) -> Self {
         let listing = Listing {
             stored: ChunkSet::default(),
+            known: None,
             bytes_stored: 0,
             sizes: SizeTally::default(),
+            largest_bytes: 0,
             fingerprint: 0,
             orphans: Keys::default(),
             foreign: Keys::default(),
@@ -367,8 +439,19 @@ impl<'a> Builder<'a> {
         }
     }
 
+    /// Takes all chunks of the grid to be there, and to be like those of which it was `asked`.
+    fn assume(&mut self, total: u64, asked: u64) {
+        let listing = &mut self.listing;
+        let bytes = u128::from(listing.bytes_stored) * u128::from(total) / u128::from(asked.max(1));
+        listing.bytes_stored = u64::try_from(bytes).unwrap_or(u64::MAX);
+        listing.largest_bytes = self.array.metadata.chunk_stored_bytes_most().unwrap_or(u64::MAX);
+        listing.known = Some(std::mem::replace(&mut listing.stored, ChunkSet::first(total)));
+    }
+
     pub(super) fn finish(mut self) -> Listed {
         self.listing.sample = self.sample.finish();
+        let largest = self.listing.sizes.range().map_or(0, |(_, largest)| largest);
+        self.listing.largest_bytes = self.listing.largest_bytes.max(largest);
         // beside chunks of its own, they are files like others
         if self.listing.stored.is_empty() && self.listing.misplaced.count == 0 {
             self.listing.misplaced_rank = self.other_rank.examples.first().and_then(|key| indices_of(key));
