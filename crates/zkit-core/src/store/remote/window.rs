@@ -32,6 +32,8 @@ struct State {
     pace: Pace,
     /// Permits that are taken away as they come back.
     owed: usize,
+    /// Reads that wait for a permit.
+    waiting: usize,
     round: Round,
     /// When the window was halved last: what was asked before that says nothing new.
     halved: Option<Instant>,
@@ -50,8 +52,8 @@ struct Round {
 }
 
 impl Round {
-    fn new() -> Self {
-        Self { begun: Instant::now(), reads: 0, bytes: 0, waited: false }
+    fn new(waited: bool) -> Self {
+        Self { begun: Instant::now(), reads: 0, bytes: 0, waited }
     }
 
     /// Returns bytes a second.
@@ -85,10 +87,29 @@ impl Drop for Permit {
     }
 }
 
+/// A read that waits for a permit, until it has one or is given up.
+struct Waiting<'w>(&'w Window);
+
+impl<'w> Waiting<'w> {
+    fn new(window: &'w Window) -> Self {
+        let mut state = window.lock();
+        state.waiting += 1;
+        state.round.waited = true;
+        Self(window)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.lock().waiting -= 1;
+    }
+}
+
 impl Window {
     pub(super) fn new(most: NonZeroUsize) -> Self {
         let pace = Pace::new(most.get());
-        let state = State { owed: 0, round: Round::new(), halved: None, hold_until: None, pace };
+        let (owed, waiting, round) = (0, 0, Round::new(false));
+        let state = State { owed, waiting, round, halved: None, hold_until: None, pace };
         Self { permits: Arc::new(Semaphore::new(state.pace.width)), state: Mutex::new(state) }
     }
 
@@ -101,7 +122,7 @@ impl Window {
         let permit = match Arc::clone(&self.permits).try_acquire_owned() {
             Ok(permit) => permit,
             Err(_) => {
-                self.lock().round.waited = true;
+                let _waiting = Waiting::new(self);
                 Arc::clone(&self.permits).acquire_owned().await.expect("the semaphore is never closed")
             }
         };
@@ -117,7 +138,8 @@ impl Window {
         state.round.reads += 1;
         state.round.bytes = state.round.bytes.saturating_add(bytes);
         if state.round.reads >= state.pace.width {
-            let round = std::mem::replace(&mut state.round, Round::new());
+            let next = Round::new(state.waiting > 0);
+            let round = std::mem::replace(&mut state.round, next);
             if round.waited {
                 let before = state.pace.width;
                 state.pace.round(round.rate());
@@ -136,7 +158,7 @@ impl Window {
         let before = state.pace.width;
         state.pace.refused();
         state.halved = Some(Instant::now());
-        state.round = Round::new();
+        state.round = Round::new(state.waiting > 0);
         self.resize(&mut state, before);
     }
 
@@ -305,6 +327,23 @@ mod tests {
             drop(wait(window.enter()));
         }
         assert_eq!(window.lock().pace.width, WIDTH_AT_FIRST);
+    }
+
+    #[test]
+    fn a_window_grows_while_reads_wait_that_came_before_its_round() {
+        let window = window(MOST);
+        wait(async {
+            let most = std::sync::atomic::AtomicUsize::new(0);
+            let reads = (0..4 * MOST).map(|_| async {
+                let _permit = window.enter().await;
+                let in_flight = window.lock().pace.width - window.permits.available_permits();
+                most.fetch_max(in_flight, std::sync::atomic::Ordering::Relaxed);
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            });
+            futures_util::future::join_all(reads).await;
+            assert_eq!(most.into_inner(), MOST);
+        });
+        assert_eq!(window.lock().waiting, 0);
     }
 
     #[test]
