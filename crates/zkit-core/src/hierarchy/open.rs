@@ -10,7 +10,7 @@ use super::walk;
 use crate::error::{Error, ErrorKind, Result};
 use crate::location::StoreUrl;
 use crate::metadata::{Json, Object};
-use crate::store::{Store, StoreOptions, ZipStore, is_link_to_nothing, join};
+use crate::store::{FetchResult, Store, StoreOptions, ZipStore, is_link_to_nothing, join};
 
 /// Metadata documents larger than this are refused.
 pub(super) const MAX_DOCUMENT_BYTES: u64 = 128 << 20;
@@ -213,7 +213,10 @@ impl Hierarchy {
 
     fn read(url: &StoreUrl, store: Store, options: &StoreOptions) -> Result<Self> {
         let mut hierarchy = Self::empty(url, None, StoreKind::Zarr, container_of(&store));
-        let root_v3 = hierarchy.read_document(&store, "/", "zarr.json")?;
+        let mut roots = read_roots(&store).into_iter();
+        let mut root_document =
+            |hierarchy: &mut Self, key| hierarchy.root_document(&store, key, roots.next());
+        let root_v3 = root_document(&mut hierarchy, "zarr.json")?;
         let inline = root_v3.as_ref().is_some_and(|document| {
             document.get("consolidated_metadata").is_some_and(|inline| *inline != Json::Null)
         });
@@ -228,7 +231,7 @@ impl Hierarchy {
         } else if inline {
             consolidated::read_v3(&mut hierarchy, root_v3);
         } else if root_v3.is_none()
-            && let Some(document) = hierarchy.read_document(&store, "/", ".zmetadata")?
+            && let Some(document) = root_document(&mut hierarchy, ".zmetadata")?
         {
             if classify::is_kerchunk_parquet(&document) {
                 return Self::open_parquet_references(url, store, options);
@@ -279,12 +282,22 @@ impl Hierarchy {
         }
     }
 
-    /// Reads one metadata document of the root; what cannot be parsed becomes a defect.
-    fn read_document(&mut self, store: &Store, path: &str, key: &str) -> Result<Option<Json>> {
-        let mut buffer = Vec::new();
-        match store.get(key, MAX_DOCUMENT_BYTES, &mut buffer) {
-            Ok(true) => Ok(self.parse_document(path, key, &buffer)),
-            Ok(false) => Ok(None),
+    /// Reads one metadata document of the root, if it was not `fetched`; what cannot be parsed becomes a defect.
+    fn root_document(
+        &mut self,
+        store: &Store,
+        key: &str,
+        fetched: Option<FetchResult>,
+    ) -> Result<Option<Json>> {
+        let path = "/";
+        let fetch = || {
+            let mut buffer = Vec::new();
+            let found = store.get(key, MAX_DOCUMENT_BYTES, &mut buffer)?;
+            Ok(found.then(|| buffer.into()))
+        };
+        match fetched.unwrap_or_else(fetch) {
+            Ok(Some(text)) => Ok(self.parse_document(path, key, &text)),
+            Ok(None) => Ok(None),
             // over a network nothing else can be read either; locally the other nodes may well be readable
             Err(error) if matches!(store, Store::Remote(_)) => Err(error),
             Err(error) => {
@@ -323,6 +336,17 @@ impl Hierarchy {
                 None
             }
         }
+    }
+}
+
+/// Reads the documents that may speak of a whole store, `zarr.json` and `.zmetadata`, where that takes one round trip in the place of
+/// two: over a network.
+fn read_roots(store: &Store) -> Vec<FetchResult> {
+    match store {
+        Store::Remote(_) => {
+            store.get_many(&["zarr.json", ".zmetadata"].map(str::to_owned), MAX_DOCUMENT_BYTES)
+        }
+        _ => Vec::new(),
     }
 }
 

@@ -19,6 +19,9 @@ use crate::metadata::{
 
 /// Decoded bytes that a unit of chunks should have: enough to hide its overhead, little enough to balance threads.
 const UNIT_BYTES: u64 = 8 << 20;
+/// Chunks of a unit, at most; of remote sources fewer, as a unit is fetched before it is decoded and written.
+const UNIT_CHUNKS: u64 = 4096;
+const UNIT_CHUNKS_REMOTE: u64 = 32;
 /// More objects than this are refused: their units alone would take gigabytes of memory.
 pub(super) const MOST_OBJECTS: u64 = 1 << 32;
 /// Elements without fixed size are taken to decode to so many times their stored bytes.
@@ -223,7 +226,7 @@ pub(super) fn finish(mut arrays: Vec<ArrayCopy>, stores: Vec<StoreCopy>, wish: &
         array.add_to(&mut totals)?;
     }
     let mut by_array: Vec<Vec<Unit>> =
-        arrays.iter().enumerate().map(|(position, array)| units_of(position, array)).collect();
+        arrays.iter().enumerate().map(|(position, array)| units_of(position, array, wish.source)).collect();
     // store by store, so that each can be published before the next; the largest units of one first
     by_array.sort_by_key(|units| {
         units.first().map(|unit| (arrays[unit.array].store, std::cmp::Reverse(unit.decoded_bytes)))
@@ -514,7 +517,7 @@ fn scaled(bytes: u64, factor: f64) -> u64 {
 }
 
 /// Cuts an array into units: boxes where it is rechunked, else runs of chunks of about [`UNIT_BYTES`].
-pub(super) fn units_of(array: usize, copy: &ArrayCopy) -> Vec<Unit> {
+pub(super) fn units_of(array: usize, copy: &ArrayCopy, source: SourceKind) -> Vec<Unit> {
     if copy.spill.is_some() {
         // its stages have units of their own
         return Vec::new();
@@ -531,7 +534,11 @@ pub(super) fn units_of(array: usize, copy: &ArrayCopy) -> Vec<Unit> {
         };
     }
     let chunk_bytes = copy.decoded_chunk_bytes().max(1);
-    let per_unit = (UNIT_BYTES / chunk_bytes).clamp(1, 4096);
+    let most = match source {
+        SourceKind::Local => UNIT_CHUNKS,
+        SourceKind::Remote => UNIT_CHUNKS_REMOTE,
+    };
+    let per_unit = (UNIT_BYTES / chunk_bytes).clamp(1, most);
     let unit = |chunks: RangeInclusive<u64>, count: u64| Unit {
         array,
         cover: Cover::Chunks(chunks),

@@ -268,7 +268,7 @@ impl ArrayCopy {
             largest_bytes: stored.largest_bytes,
         };
         let grid = &array.target.metadata.grid;
-        let units = units_of(0, &array)
+        let units = units_of(0, &array, SourceKind::Local)
             .into_iter()
             .filter(|unit| match unit.cover {
                 Cover::Box(position) => spill.is_of_round(rechunk, grid, position, round),

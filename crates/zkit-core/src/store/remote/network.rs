@@ -49,7 +49,7 @@ pub struct NetworkLimits {
 impl NetworkLimits {
     /// Reads in flight unless it is said otherwise: chunks of 1 MB at 100 ms make 1.3 GB/s, and the smallest ones 1,280
     /// requests a second, which is a quarter of what a bucket gives.
-    pub const CONNECTIONS: NonZeroUsize = NonZeroUsize::new(128).expect("not zero");
+    pub const CONNECTIONS: NonZeroUsize = NonZeroUsize::new(256).expect("not zero");
 }
 
 impl Network {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Reads in flight before anything is known of the server.
-const WIDTH_AT_FIRST: usize = 32;
+const WIDTH_AT_FIRST: usize = 64;
 /// What an answer counts beside its bytes, so that many small objects are throughput too.
 const ANSWER_BYTES: u64 = 64 << 10;
 /// A round that brings so much more than the best one before shows that the wider window paid.
