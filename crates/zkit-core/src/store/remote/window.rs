@@ -295,9 +295,9 @@ mod tests {
     fn becomes_narrower_again_where_growing_made_it_slower() {
         let mut pace = Pace::new(MOST);
         pace.round(100.0);
-        assert_eq!(pace.width, 64);
+        assert_eq!(pace.width, 2 * WIDTH_AT_FIRST);
         pace.round(50.0);
-        assert_eq!(pace.width, 32);
+        assert_eq!(pace.width, WIDTH_AT_FIRST);
     }
 
     fn wait<T>(work: impl Future<Output = T>) -> T {
