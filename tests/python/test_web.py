@@ -65,13 +65,19 @@ def large(tmp_path):
 
 
 LARGE_GRID = 24
+
+
+def copy_of(address, tmp_path, *options):
+    return ("recompress", f"{address}/large.zarr", tmp_path / "copy.zarr", "--codec", "zstd:1", *options)
+
+
 COPIES = [(), ("--zarr-format", "3"), ("--chunks", "0=4,1=512")]
 
 
 @pytest.mark.parametrize("options", COPIES)
 def test_large_chunks_are_asked_for_once_whether_they_are_there_or_not(zkit, large, tmp_path, options):
     with web.served(large.parent) as (address, seen):
-        arguments = ("recompress", f"{address}/large.zarr", tmp_path / "copy.zarr", "--codec", "zstd:1", *options)
+        arguments = copy_of(address, tmp_path, *options)
         planned = zkit(*arguments, "--dry-run", "--format", "json")
         assert planned.code == 0, planned.err
         # a plan goes by a few chunks of each array, and says so
@@ -92,16 +98,7 @@ def test_large_chunks_are_asked_for_once_whether_they_are_there_or_not(zkit, lar
 
 def test_a_copy_from_a_web_server_is_proved_chunks_that_are_absent_too(zkit, large, tmp_path):
     with web.served(large.parent) as (address, _):
-        arguments = (
-            "recompress",
-            f"{address}/large.zarr",
-            tmp_path / "copy.zarr",
-            "--codec",
-            "zstd:1",
-            "--verify",
-            "full",
-        )
-        outcome = zkit(*arguments, "--format", "json")
+        outcome = zkit(*copy_of(address, tmp_path, "--verify", "full", "--format", "json"))
     assert outcome.code == 0, outcome.err
     assert outcome.json()["verified"]["bytes"] == 2 * LARGE_GRID * 3 * 1024 * 1024
     assert not (tmp_path / "copy.zarr" / "filled" / "7.0.0").exists()
@@ -118,23 +115,14 @@ def test_a_source_that_vanishes_while_it_is_read_is_no_source_of_few_chunks(zkit
                     chunk.unlink()
 
     with web.served(large.parent, watch) as (address, _):
-        outcome = zkit("recompress", f"{address}/large.zarr", tmp_path / "copy.zarr", "--codec", "zstd:1")
+        outcome = zkit(*copy_of(address, tmp_path))
     assert outcome.code == 3 and "is gone now: the source changes while it is read" in outcome.err, outcome.err
     assert not (tmp_path / "copy.zarr").exists()
 
 
 def test_each_object_is_asked_for_where_all_of_them_are_to_be_compared(zkit, large, tmp_path):
     with web.served(large.parent) as (address, seen):
-        arguments = (
-            "recompress",
-            f"{address}/large.zarr",
-            tmp_path / "copy.zarr",
-            "--codec",
-            "zstd:1",
-            "--verify",
-            "none",
-        )
-        outcome = zkit(*arguments, "--source-check", "objects")
+        outcome = zkit(*copy_of(address, tmp_path, "--verify", "none", "--source-check", "objects"))
     assert outcome.code == 0, outcome.err
     assert len({path for path, asked in seen if asked == "HEAD"} & set(requests_of_chunks(seen))) == 2 * LARGE_GRID
 
