@@ -121,10 +121,16 @@ def near_the_ideal(far, title, seconds, times=1):
     assert seconds < MOST_TIMES_THE_IDEAL * ideal + SECONDS_BESIDE
 
 
-def test_thousands_of_consolidated_arrays_are_two_requests(far, run):
-    outcome, _ = run("inspect", "s3://far/many.zarr", "--format", "json")
-    assert len(outcome.json()["arrays"]) == 3930
-    assert [path.rpartition("/")[2] for _, path, _ in far.requests] == ["zarr.json", ".zmetadata"]
+def test_thousands_of_consolidated_arrays_are_two_requests_at_once(far, run):
+    depths = []
+    # a busy machine may send one of them late
+    for _ in range(3):
+        far.reset()
+        outcome, _ = run("inspect", "s3://far/many.zarr", "--format", "json")
+        assert len(outcome.json()["arrays"]) == 3930
+        assert sorted(path.rpartition("/")[2] for _, path, _ in far.requests) == [".zmetadata", "zarr.json"]
+        depths.append(far.depth)
+    assert min(depths) == 1
 
 
 def test_groups_are_listed_side_by_side(far, run):
