@@ -530,6 +530,22 @@ def test_what_had_arrived_before_a_kill_is_not_sent_again(zkit, proxied, key, cu
     assert beside(bucket, key) == []
 
 
+def test_what_stands_for_a_skipped_chunk_is_no_finished_chunk_of_a_killed_copy(zkit, proxied, key, cube, tmp_path):
+    bucket, proxy = proxied
+    damaged = tmp_path / "damaged.zarr"
+    shutil.copytree(cube.path, damaged)
+    (damaged / "t2m" / "0.0.0").write_bytes(b"broken")
+    job = ("recompress", damaged, bucket.url(key), *SMALL, "--verify", "none", "--on-corrupt", "skip")
+    # a box of maps becomes twelve chunks, the damaged one among the first
+    there = killed_before_its_journal(zkit, bucket, proxy, job, key, arrived=24)
+    assert {f"{key}/t2m/0.{y}.{x}" for y in range(4) for x in range(3)} <= there
+    proxy.reset()
+    outcome = zkit(*job, "--resume", "--format", "json", **bucket.environment(proxy.port))
+    assert outcome.code == 1, outcome.err
+    assert [chunk["chunk"] for chunk in outcome.json()["corrupt_chunks"]] == [[0, 0, 0]]
+    assert outcome.json()["resumed_objects"] > 0
+
+
 def chunk_of(path):
     """The key of the chunk that a request is about, relative to its array."""
     found = re.search(r"/t2m/(\d[\d.]*)(\?|$)", urllib.parse.unquote(path))

@@ -1,6 +1,7 @@
 """Stores on web servers, which have no listing: each chunk is asked for once, by those who read it next."""
 
 import collections
+import shutil
 
 import numcodecs
 import numpy as np
@@ -104,7 +105,10 @@ def test_a_copy_from_a_web_server_is_proved_chunks_that_are_absent_too(zkit, lar
     assert not (tmp_path / "copy.zarr" / "filled" / "7.0.0").exists()
 
 
-def test_a_source_that_vanishes_while_it_is_read_is_no_source_of_few_chunks(zkit, large, tmp_path):
+@pytest.mark.parametrize("options", COPIES)
+def test_a_source_that_vanishes_while_it_is_read_is_no_source_of_few_chunks(zkit, large, tmp_path, options):
+    kept = tmp_path / "kept.zarr"
+    shutil.copytree(large, kept)
     asked = []
 
     def watch(path):
@@ -115,9 +119,17 @@ def test_a_source_that_vanishes_while_it_is_read_is_no_source_of_few_chunks(zkit
                     chunk.unlink()
 
     with web.served(large.parent, watch) as (address, _):
-        outcome = zkit(*copy_of(address, tmp_path))
-    assert outcome.code == 3 and "is gone now: the source changes while it is read" in outcome.err, outcome.err
-    assert not (tmp_path / "copy.zarr").exists()
+        arguments = copy_of(address, tmp_path, *options)
+        outcome = zkit(*arguments)
+        assert outcome.code == 3 and "is gone now: the source changes while it is read" in outcome.err, outcome.err
+        assert not (tmp_path / "copy.zarr").exists()
+        # nothing that was taken for absent counts as done
+        shutil.copytree(kept, large, dirs_exist_ok=True)
+        outcome = zkit(*arguments, "--resume", "--verify", "none")
+        assert outcome.code == 0, outcome.err
+    source, copy = zarr.open_group(kept, mode="r"), zarr.open_group(tmp_path / "copy.zarr", mode="r")
+    for name in ("filled", "unfilled"):
+        np.testing.assert_array_equal(copy[name][:], source[name][:])
 
 
 def test_each_object_is_asked_for_where_all_of_them_are_to_be_compared(zkit, large, tmp_path):

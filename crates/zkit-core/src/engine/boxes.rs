@@ -38,7 +38,7 @@ pub(super) struct OpenBox<'a> {
     next_chunk: AtomicUsize,
     cells_left: AtomicUsize,
     chunks_left: AtomicUsize,
-    /// Whether fill values stand in the place of a chunk that did not decode: a resumed run must find that again.
+    /// Whether fill values stand in the place of a chunk that did not decode, or was not there: a resumed run must find that again.
     tainted: AtomicBool,
     cells_at_once: usize,
     chunks_at_once: usize,
@@ -241,6 +241,8 @@ impl Run<'_> {
         })?;
         if gone {
             open.copy.missing(chunk_index)?;
+            // a source that vanished looks the same: a resumed run must ask again
+            open.tainted.store(true, Ordering::Relaxed);
             return fill_part(open, cell, part, open.copy.fill()?);
         }
         Ok(())
@@ -285,7 +287,7 @@ impl Run<'_> {
         Ok(copy.array.source.metadata.inner_chunks(chunk_index, part))
     }
 
-    /// Encodes and writes a destination chunk, unless readers see the same without it.
+    /// Encodes and writes a destination chunk, unless readers see the same without it; it is done only in a sound box.
     pub(super) fn encode_chunk(
         &self,
         open: &OpenBox<'_>,
@@ -299,16 +301,21 @@ impl Run<'_> {
         if open.copy.is_done(&chunk_index) {
             return Ok(());
         }
+        let mut done = open.is_sound().then_some(done);
+        let nothing_to_write = |done: Option<&mut Vec<Record>>| {
+            if let Some(done) = done {
+                done.extend(open.copy.record(&chunk_index, None, None));
+            }
+            Ok(())
+        };
         let leave = array.absent == AbsentChunks::Leave;
         if leave && !touched {
-            done.extend(open.copy.record(&chunk_index, None, None));
-            return Ok(());
+            return nothing_to_write(done);
         }
         pad(open.copy, &chunk_index, bytes)?;
         // without a fill value readers make up their own: what was stored stays stored
         if leave && array.source.metadata.fill_value.is_known() && is_fill(bytes, open.copy.fill()?) {
-            done.extend(open.copy.record(&chunk_index, None, None));
-            return Ok(());
+            return nothing_to_write(done);
         }
         with_buffers(|buffers| {
             let started = Instant::now();
@@ -318,7 +325,7 @@ impl Run<'_> {
                 .map_err(codec_error)?;
             self.meter.encode_time.add_time(started.elapsed());
             self.meter.bytes_encoded.add(buffers.encoded.len() as u64);
-            self.write(open.copy, &chunk_index, &buffers.encoded, Some(bytes), done)
+            self.write(open.copy, &chunk_index, &buffers.encoded, Some(bytes), done.take())
         })
         .map_err(|error| {
             let mut key = String::new();

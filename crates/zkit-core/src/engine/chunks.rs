@@ -75,7 +75,7 @@ impl Run<'_> {
         }
         chunks.try_for_each(|position| match copy.array.stored.contains(position) {
             true => self.chunk(copy, position, fetched.as_mut().map(|fetched| fetched.next()), done),
-            false => self.absent_chunk(copy, position, done),
+            false => self.absent_chunk(copy, position, Some(done)),
         })
     }
 
@@ -110,7 +110,7 @@ impl Run<'_> {
             self.meter.bytes_read.add(bytes.len() as u64);
             copy.with_recoder(&chunk_index, |recoder| {
                 if recoder.is_copy() {
-                    return self.write(copy, &chunk_index, bytes, None, done).map(|()| true);
+                    return self.write(copy, &chunk_index, bytes, None, Some(done)).map(|()| true);
                 }
                 let mut lost = Vec::new();
                 // behind a transpose, or within other codecs, shards are read as a whole: also by whoever verifies
@@ -126,8 +126,7 @@ impl Run<'_> {
                 let cost =
                     recoder.recode_around(scratch, bytes, limit, keep, recoded).map_err(codec_error)?;
                 // what lost something is not recorded: a resumed run must find it again
-                let mut unrecorded = Vec::new();
-                let done = if lost.is_empty() { &mut *done } else { &mut unrecorded };
+                let done = lost.is_empty().then_some(&mut *done);
                 for (inner, error) in lost {
                     let error =
                         codec_error(error).context(format!("could not decode its inner chunk {inner:?}"));
@@ -142,24 +141,20 @@ impl Run<'_> {
         });
         let copied = copied
             .map_err(|error| error.context(format!("could not copy chunk `{key}` of `{}`", source.path)));
-        let mut unrecorded = Vec::new();
-        let done = match copied {
+        match copied {
             Ok(true) => return Ok(()),
-            Ok(false) => done,
-            Err(error) => {
-                self.corrupt(copy, &chunk_index, None, error)?;
-                // not recorded: a resumed run must find it again
-                &mut unrecorded
-            }
-        };
+            Ok(false) => {}
+            Err(error) => self.corrupt(copy, &chunk_index, None, error)?,
+        }
+        // not recorded: a resumed run must find it again
         match copy.array.absent {
             AbsentChunks::Leave => Ok(()),
-            AbsentChunks::Write => self.absent_chunk(copy, position, done),
+            AbsentChunks::Write => self.absent_chunk(copy, position, None),
         }
     }
 
     /// Writes a chunk of fill values where the source has none.
-    fn absent_chunk(&self, copy: &Copy<'_>, position: u64, done: &mut Vec<Record>) -> Result<()> {
+    fn absent_chunk(&self, copy: &Copy<'_>, position: u64, done: Option<&mut Vec<Record>>) -> Result<()> {
         self.cancel.check()?;
         let chunk_index = copy.array.source.metadata.grid.index_at(position);
         if copy.is_done(&chunk_index) {

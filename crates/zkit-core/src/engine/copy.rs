@@ -229,8 +229,8 @@ pub(super) fn run_units(
                 Message::StoreDone(store)
                     if !run.stop.load(Ordering::Relaxed) && !run.failed[store].load(Ordering::Relaxed) =>
                 {
-                    let corrupt = run.corrupt.lock().unwrap_or_else(PoisonError::into_inner);
-                    let corrupt: Vec<CorruptChunk> = corrupt.iter().cloned().collect();
+                    let corrupt: Vec<CorruptChunk> =
+                        run.corrupt.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect();
                     let mut of_store = copies.iter().filter(|copy| copy.array.store == store);
                     let arrived = endpoints[store].sink.wait();
                     arrived
@@ -416,9 +416,6 @@ impl<'a> Run<'a> {
                 {
                     self.fail_store(open.copy.array.store, error);
                 }
-            }
-            if !open.is_sound() {
-                done.clear();
             }
             if let Err(error) = self.journal(open.copy, &mut done) {
                 return self.fail(error);

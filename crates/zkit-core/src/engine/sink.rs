@@ -52,19 +52,21 @@ impl Sink<'_> {
 }
 
 impl Run<'_> {
-    /// Writes one chunk; `decoded` is what it holds, where that is at hand.
+    /// Writes one chunk; `decoded` is what it holds, where that is at hand. Without `done` nothing says that it is done, in a bucket
+    /// its label neither: a resumed run makes it again.
     pub(super) fn write(
         &self,
         copy: &Copy<'_>,
         chunk_index: &[u64],
         bytes: &[u8],
         decoded: Option<&[u8]>,
-        done: &mut Vec<Record>,
+        done: Option<&mut Vec<Record>>,
     ) -> Result<()> {
         let started = Instant::now();
         let mut key = String::with_capacity(64);
         copy.array.target.chunk_key(chunk_index, &mut key);
-        let record = copy.record(chunk_index, Some(bytes), decoded);
+        let done = done.filter(|_| self.records());
+        let record = done.as_ref().and_then(|_| copy.record(chunk_index, Some(bytes), decoded));
         match copy.sink {
             Sink::Local { writer, .. } if copy.resumed => writer.replace(&key, bytes)?,
             Sink::Local { writer, .. } => writer.put(&key, bytes)?,
@@ -77,7 +79,9 @@ impl Run<'_> {
                 })?;
             }
         }
-        done.extend(record);
+        if let Some(done) = done {
+            done.extend(record);
+        }
         self.meter.write_time.add_time(started.elapsed());
         match self.whole {
             Whole::Scatter(_) => self.meter.scratch_bytes.add(bytes.len() as u64),
@@ -95,9 +99,14 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Returns whether what is done is recorded at all.
+    fn records(&self) -> bool {
+        !matches!(self.whole, Whole::GatherAround(_))
+    }
+
     /// Writes down what is done; from then on a resumed run leaves it alone.
     pub(super) fn journal(&self, copy: &Copy<'_>, done: &mut Vec<Record>) -> Result<()> {
-        if !done.is_empty() && !matches!(self.whole, Whole::GatherAround(_)) {
+        if !done.is_empty() && self.records() {
             match copy.sink {
                 Sink::Local { journal: Some(journal), .. } => journal.append(done)?,
                 Sink::Local { journal: None, .. } => {}

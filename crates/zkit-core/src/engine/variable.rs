@@ -51,8 +51,12 @@ impl Run<'_> {
                 Ok(())
             });
             self.meter.assemble_time.add_time(started.elapsed());
+            // else not recorded: a resumed run must find it again
+            let done = sound.then_some(&mut *done);
             if leave && chunk.iter().all(|element| element == fill) {
-                done.extend(copy.record(chunk_index, None, None));
+                if let Some(done) = done {
+                    done.extend(copy.record(chunk_index, None, None));
+                }
                 return Ok(());
             }
             let started = Instant::now();
@@ -67,12 +71,7 @@ impl Run<'_> {
                 copy.array.target.chunk_key(chunk_index, &mut key);
                 error.context(format!("could not write chunk `{key}` of `{}`", copy.array.target.path))
             })
-        })?;
-        if !sound {
-            // not recorded: a resumed run must find it again
-            done.clear();
-        }
-        Ok(())
+        })
     }
 
     /// Reads the elements of a box; where chunks are to be skipped that do not decode, chunk by chunk. Returns whether all
