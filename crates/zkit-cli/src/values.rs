@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytesize::ByteSize;
 use globset::{GlobBuilder, GlobMatcher};
+use zkit_core::metadata::{Defect, Loss};
 
 /// Parses a duration: `30s`, `5min`, `1h30min`, `500ms`, `2d`.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
@@ -132,6 +133,20 @@ impl ArrayGlob {
         self.0.glob().glob()
     }
 
+    /// Returns whether the pattern may take a node below the one at `path`: it begins as that path does.
+    fn may_take_below(&self, path: &str) -> bool {
+        let path = path.trim_matches('/');
+        let levels = if path.is_empty() { 0 } else { path.split('/').count() };
+        let names: Vec<&str> = self.as_str().split('/').collect();
+        if levels == 0
+            || self.as_str().contains('{')
+            || names.iter().take(levels).any(|name| name.contains("**"))
+        {
+            return true;
+        }
+        names.len() > levels && names[..levels].join("/").parse::<Self>().is_ok_and(|glob| glob.takes(path))
+    }
+
     /// Returns whether the pattern takes the node at `path`, or a group that the node lies in.
     fn takes(&self, path: &str) -> bool {
         let mut node = path.trim_start_matches('/');
@@ -170,6 +185,24 @@ impl ArrayFilter {
     /// Returns whether some `exclude` takes the array at `path`.
     pub fn refuses(&self, path: &str) -> bool {
         self.exclude.iter().any(|glob| glob.takes(path))
+    }
+
+    /// Returns whether arrays that the filter takes may lie below the node at `path`, whatever it is.
+    fn may_take_below(&self, path: &str) -> bool {
+        self.include.is_empty() || self.include.iter().any(|glob| glob.may_take_below(path))
+    }
+
+    /// Returns whether something that the run takes is not known because of a defect; `needed` are the paths of nodes that it takes for
+    /// sure.
+    pub fn concerns(&self, defect: &Defect, needed: &dyn Fn(&str) -> bool) -> bool {
+        let path = &defect.path;
+        match defect.loss {
+            Loss::Nothing => false,
+            Loss::Consolidated => true,
+            _ if self.refuses(path) => false,
+            Loss::Attributes | Loss::Unused => needed(path),
+            Loss::Node | Loss::Below => needed(path) || self.takes(path) || self.may_take_below(path),
+        }
     }
 
     /// Returns whether the filter takes every array.
@@ -250,6 +283,27 @@ mod tests {
         assert!(!filter(&["surface"], &[]).takes("/surface2/t2m"));
         assert!(filter(&["/"], &[]).takes("/surface/t2m"));
         assert!(filter(&["**/t2m"], &[]).takes("/surface/hourly/t2m"));
+    }
+
+    #[test]
+    fn a_broken_group_concerns_what_may_be_below_it() {
+        let lost = |path| Defect::losing(Loss::Node, path, "malformed-metadata", "");
+        let nothing = |_: &str| false;
+        for (include, path, expected) in [
+            (&[][..], "/g", true),
+            (&["g/t2m"], "/g", true),
+            (&["**/t2m"], "/g", true),
+            (&["*/t2m"], "/g", true),
+            (&["t2m"], "/g", false),
+            (&["h/*"], "/g", false),
+            (&["t2m"], "/", true),
+        ] {
+            assert_eq!(filter(include, &[]).concerns(&lost(path), &nothing), expected, "{include:?} {path}");
+        }
+        assert!(!filter(&[], &["g"]).concerns(&lost("/g"), &nothing));
+        assert!(filter(&["t2m"], &[]).concerns(&lost("/time"), &|path| path == "/time"));
+        let remark = Defect::remark("/g", "implicit-group", "");
+        assert!(!filter(&[], &[]).concerns(&remark, &|_| true));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use zkit_core::engine::{self, Pair, Resources};
 use zkit_core::error::{Error, ErrorKind};
 use zkit_core::hierarchy::{ArrayNode, Hierarchy};
 use zkit_core::location::StoreUrl;
+use zkit_core::metadata::{Defect, Loss};
 use zkit_report::{Column, Document, Facts, Table, format};
 
 /// Compares two stores: arrays, dimensions, attributes and values, bit by bit.
@@ -71,8 +72,13 @@ impl Command for Compare {
         shell.stop_after(args.resources.deadline);
         shell.watch_stalls(args.access.stall_timeout);
         let options = args.access.store_options(shell)?;
-        let left = Hierarchy::open(&args.left, &options)?;
-        let right = Hierarchy::open(&args.right, &options)?;
+        let open = |url| -> Result<Hierarchy, Error> {
+            let mut hierarchy = Hierarchy::open(url, &options)?;
+            hierarchy.readable_store()?;
+            hierarchy.look_beside()?;
+            Ok(hierarchy)
+        };
+        let (left, right) = (open(&args.left)?, open(&args.right)?);
         let stores = (left.readable_store()?, right.readable_store()?);
         let filter = args.select.filter();
         let takes = |path: &str| filter.takes(path);
@@ -112,7 +118,8 @@ impl Command for Compare {
             }
         }
         for hierarchy in [&left, &right] {
-            let broken = hierarchy.broken_nodes().into_iter().filter(|defect| takes(&defect.path));
+            let concerns = |defect: &&Defect| filter.concerns(defect, &takes);
+            let broken = hierarchy.losses().filter(|defect| defect.loss != Loss::Unused).filter(concerns);
             differences.extend(broken.map(|defect| DifferenceOutput {
                 path: defect.path.clone(),
                 what: "error",

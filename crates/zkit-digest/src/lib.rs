@@ -9,6 +9,7 @@ use zkit_core::engine::{self, Resources};
 use zkit_core::error::{Error, ErrorKind};
 use zkit_core::hierarchy::{ArrayNode, Hierarchy};
 use zkit_core::location::StoreUrl;
+use zkit_core::metadata::Loss;
 use zkit_report::{Column, Document, Facts, Table, format};
 
 /// Digests the content of each array: SHA-256 over its decoded elements.
@@ -106,9 +107,7 @@ impl Command for Digest {
             outputs.push(left_out(array));
         }
         if args.arrays.is_empty() {
-            let broken = broken_nodes(&hierarchy);
-            exit = exit.worst(if broken.is_empty() { Exit::Done } else { Exit::Findings });
-            outputs.extend(broken);
+            exit = exit.worst(add_losses(&hierarchy, &mut outputs));
         }
         outputs.sort_by(|a, b| a.path.cmp(&b.path));
         let output = Output {
@@ -145,18 +144,24 @@ fn exit_of(error: &Error) -> Exit {
     }
 }
 
-/// Returns the nodes whose metadata is so broken that they are no arrays to zkit.
-fn broken_nodes(hierarchy: &Hierarchy) -> Vec<ArrayOutput> {
-    let broken = hierarchy.broken_nodes().into_iter();
-    broken
-        .map(|defect| ArrayOutput {
-            path: defect.path.clone(),
-            shape: None,
-            data_type: None,
-            sha256: None,
-            error: Some(defect.message.clone()),
-        })
-        .collect()
+/// Adds what of the store is not known: to the arrays that it concerns, else as entries without digest.
+fn add_losses(hierarchy: &Hierarchy, outputs: &mut Vec<ArrayOutput>) -> Exit {
+    let mut exit = Exit::Done;
+    for defect in hierarchy.losses().filter(|defect| defect.loss != Loss::Unused) {
+        exit = Exit::Findings;
+        let error = format!("{} unknown: {}", defect.loss.describe(), defect.message);
+        match outputs.iter_mut().find(|output| output.path == defect.path && output.error.is_none()) {
+            Some(array) => array.error = Some(error),
+            None => outputs.push(ArrayOutput {
+                path: defect.path.clone(),
+                shape: None,
+                data_type: None,
+                sha256: None,
+                error: Some(error),
+            }),
+        }
+    }
+    exit
 }
 
 fn document(output: &Output) -> Document {
@@ -169,10 +174,9 @@ fn document(output: &Output) -> Document {
     let mut failed = 0;
     for array in &output.arrays {
         let shape = array.shape.as_deref().map(format::shape).unwrap_or_default();
-        let digest = array.sha256.clone().unwrap_or_else(|| {
-            failed += 1;
-            format!("error: {}", array.error.as_deref().unwrap_or_default())
-        });
+        let error = array.error.as_ref().map(|error| format!("error: {error}"));
+        failed += u64::from(array.sha256.is_none());
+        let digest = array.sha256.iter().chain(&error).cloned().collect::<Vec<_>>().join("; ");
         table.row([array.path.clone(), shape, array.data_type.clone().unwrap_or_default(), digest]);
     }
     let mut facts = Facts::new();

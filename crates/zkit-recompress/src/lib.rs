@@ -153,7 +153,7 @@ impl<'a> Wishes<'a> {
 
     fn plan(&self, sources: &[Source], chosen: &[Vec<Chosen>]) -> Result<CopyPlan, Error> {
         let wanted = sources.iter().zip(chosen).map(|(source, chosen)| WantedStore {
-            groups: source.hierarchy.groups.clone(),
+            reviewed: source.reviewed.clone(),
             arrays: source
                 .arrays
                 .iter()

@@ -1,11 +1,13 @@
 //! The stores that are copied: opened, listed, and what of each is taken.
 
+use std::collections::HashSet;
+
 use zkit_cli::Shell;
 use zkit_cli::writing::{Job, WriteArgs};
 use zkit_core::engine::{self, SurveyDepth};
 use zkit_core::error::{Error, ErrorKind};
 use zkit_core::event::Event;
-use zkit_core::hierarchy::{ArrayNode, Consolidated, Hierarchy};
+use zkit_core::hierarchy::{ArrayNode, Broken, Consolidated, Hierarchy, Reviewed};
 use zkit_core::location::StoreUrl;
 use zkit_core::metadata::Defect;
 use zkit_core::plan::Stored;
@@ -19,6 +21,8 @@ pub(crate) struct Source {
     pub(crate) url: StoreUrl,
     pub(crate) destination: StoreUrl,
     pub(crate) hierarchy: Hierarchy,
+    /// Its groups, and what of it is not copied.
+    pub(crate) reviewed: Reviewed,
     pub(crate) arrays: Vec<Listed>,
     /// Arrays that --first leaves out.
     pub(crate) left_out: Vec<Listed>,
@@ -37,8 +41,9 @@ impl Source {
     pub(crate) fn open(args: &RecompressArgs, route: Route, shell: &Shell) -> anyhow::Result<Self> {
         publish::check_apart(&route.source, &route.destination)?;
         let options = args.access.store_options(shell)?;
-        let hierarchy = Hierarchy::open(&route.source, &options)?;
-        check_broken(args, &hierarchy, shell)?;
+        let mut hierarchy = Hierarchy::open(&route.source, &options)?;
+        hierarchy.readable_store()?;
+        let reviewed = review(args, &mut hierarchy, shell)?;
         let arrays = args.select.take(hierarchy.arrays.iter().collect())?;
         let (arrays, left_out) = match args.first {
             Some(first) => split_first(arrays, first),
@@ -53,7 +58,7 @@ impl Source {
         };
         let arrays = list(store, &arrays, depth, shell)?;
         let left_out = list(store, &left_out, unread, shell)?;
-        Ok(Self { url: route.source, destination: route.destination, hierarchy, arrays, left_out })
+        Ok(Self { url: route.source, destination: route.destination, hierarchy, reviewed, arrays, left_out })
     }
 
     /// Returns what is to be written of it.
@@ -77,27 +82,25 @@ impl Source {
     }
 }
 
-/// Refuses a store with broken nodes among those to be copied, or names those that are left out.
-fn check_broken(args: &RecompressArgs, source: &Hierarchy, shell: &Shell) -> Result<(), Error> {
+/// Refuses a store of which something that is copied is not known, or names what is left out of it.
+fn review(args: &RecompressArgs, source: &mut Hierarchy, shell: &Shell) -> Result<Reviewed, Error> {
+    source.look_beside()?;
     let filter = args.select.filter();
-    let broken: Vec<_> =
-        source.broken_nodes().into_iter().filter(|defect| filter.takes(&defect.path)).collect();
-    if let (Some(first), false) = (broken.first(), args.skip_broken) {
-        let message = format!(
-            "{} of {} cannot be copied, first `{}`: {}",
-            zkit_report::format::counted(broken.len() as u64, "node", "nodes"),
-            source.url,
-            first.path,
-            first.message
-        );
-        let kind = if source.unreadable { ErrorKind::Unreadable } else { ErrorKind::Corrupt };
-        return Err(Error::new(kind, message)
-            .with_hint("mend or --exclude them, or pass --skip-broken to leave them out"));
+    let groups = source.groups.iter().map(|group| group.path.clone());
+    let arrays = source.arrays.iter().map(|array| array.path.clone()).filter(|path| filter.takes(path));
+    let needed: HashSet<String> = groups.chain(arrays).chain(["/".to_owned()]).collect();
+    let concerns = |defect: &Defect| filter.concerns(defect, &|path| needed.contains(path));
+    let broken = if args.skip_broken { Broken::LeaveOut } else { Broken::Refuse };
+    let reviewed = source.review(&concerns, broken).map_err(|error| {
+        let hint = error.hint().unwrap_or_default();
+        let hint = format!("{hint}; --skip-broken leaves out everything that is broken");
+        error.with_hint(hint)
+    })?;
+    for left_out in reviewed.left_out() {
+        let message = format!("not copied: {} `{}`: {}", left_out.what, left_out.path, left_out.why);
+        shell.observer().event(Event::Warning(message));
     }
-    for defect in broken {
-        shell.observer().event(Event::Warning(format!("left out: `{}`: {}", defect.path, defect.message)));
-    }
-    Ok(())
+    Ok(reviewed)
 }
 
 fn list(

@@ -267,7 +267,7 @@ mod tests {
         let target =
             Target { format: None, codec: TargetCodec::Keep, checksum: ChecksumChoice::None, layout: None };
         let one = slice(stores, line).unwrap().slices.remove(0);
-        Meant::of(&one.wanted(|_| Ok(target.clone())).unwrap().0)
+        Meant::of(&one.wanted(&[], |_| Ok(target.clone())).unwrap().0)
     }
 
     #[test]

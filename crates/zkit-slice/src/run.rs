@@ -117,7 +117,7 @@ impl<'a> Slices<'a> {
             }
             destinations.push(destination);
             let format = layouts.format(slice.format);
-            let (one, said) = slice.wanted(|array| layouts.target_of(array, format))?;
+            let (one, said) = slice.wanted(sources, |array| layouts.target_of(array, format))?;
             wanted.push(WantedSlice { format, ..one });
             found.push(said);
         }
@@ -316,7 +316,7 @@ impl<'a> Slices<'a> {
         Header {
             options,
             source: sources.join(" "),
-            groups: groups_text(&self.wanted[store].groups),
+            groups: groups_text(self.wanted[store].reviewed.groups()),
             arrays: arrays.collect(),
         }
     }

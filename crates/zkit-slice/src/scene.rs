@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use zkit_core::error::{Error, ErrorKind, Result};
-use zkit_core::hierarchy::{ArrayNode, GroupNode};
+use zkit_core::hierarchy::{ArrayNode, GroupNode, Reviewed};
 use zkit_core::metadata::{ArrayMetadata, DataType, Json, Object, Target, ZarrFormat};
 use zkit_core::plan::{Part, Pick, WantedGather, WantedSlice};
 use zkit_core::store::{Store, StoreOptions};
@@ -68,6 +68,7 @@ impl Slice {
     /// Returns the slice with the format, codec and grid of each array.
     pub(crate) fn wanted(
         self,
+        sources: &[Source],
         target_of: impl Fn(&SliceArray) -> Result<Target>,
     ) -> Result<(WantedSlice, Found)> {
         let arrays = self.arrays.into_iter().map(|array| {
@@ -86,7 +87,8 @@ impl Slice {
             })
         });
         let arrays = arrays.collect::<Result<Vec<_>>>()?;
-        Ok((WantedSlice { groups: self.groups, format: self.format, arrays }, self.found))
+        let reviewed = Reviewed::together(self.groups, sources.iter().map(|source| &source.reviewed));
+        Ok((WantedSlice { reviewed, format: self.format, arrays }, self.found))
     }
 }
 

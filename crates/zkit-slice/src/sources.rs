@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex};
 use zkit_cli::targets;
 use zkit_cli::values::ArrayFilter;
 use zkit_core::error::{Error, ErrorKind, Result};
-use zkit_core::hierarchy::{ArrayNode, Hierarchy};
+use zkit_core::hierarchy::{ArrayNode, Broken, Hierarchy, Reviewed};
 use zkit_core::location::StoreUrl;
-use zkit_core::metadata::Json;
+use zkit_core::metadata::{Defect, Json};
 use zkit_core::store::{Store, StoreOptions};
 
 use crate::axes::Axes;
@@ -28,6 +28,8 @@ pub(crate) struct Source {
     pub(crate) place: StoreUrl,
     /// What its metadata says, but for its arrays.
     pub(crate) hierarchy: Hierarchy,
+    /// What of it a slice does not have, after its defects were answered for.
+    pub(crate) reviewed: Reviewed,
     /// Its arrays; those that are alike in many sources are one in memory.
     pub(crate) arrays: Vec<Arc<ArrayNode>>,
     /// The positions of the arrays that are taken.
@@ -148,17 +150,26 @@ fn open_one(
 ) -> Result<Source> {
     let mut hierarchy = Hierarchy::open(url, options)?;
     hierarchy.readable_store()?;
-    if let Some(broken) =
-        hierarchy.broken_nodes().into_iter().find(|defect| wanted.filter.takes(&defect.path))
-    {
-        let kind = if hierarchy.unreadable { ErrorKind::Unreadable } else { ErrorKind::Corrupt };
-        let message = format!("could not take `{}` of {}: {}", broken.path, hierarchy.url, broken.message);
-        return Err(Error::new(kind, message).with_hint("mend or --exclude it"));
-    }
+    hierarchy.look_beside()?;
+    let taken_at = taken(&hierarchy, wanted);
+    let reviewed = review(&mut hierarchy, &taken_at, wanted)?;
     let taken = taken(&hierarchy, wanted);
     let axes = Axes::of(&hierarchy, &taken)?;
     let arrays = known.shared(std::mem::take(&mut hierarchy.arrays));
-    Ok(Source { set, place: url.clone(), hierarchy, arrays, taken, axes })
+    Ok(Source { set, place: url.clone(), hierarchy, reviewed, arrays, taken, axes })
+}
+
+/// Refuses a store of which something that is needed is not known: the arrays that are taken, what describes them, and the groups
+/// above them.
+fn review(hierarchy: &mut Hierarchy, taken: &[usize], wanted: Wanted<'_>) -> Result<Reviewed> {
+    let mut needed: HashSet<String> = HashSet::from(["/".to_owned()]);
+    for &at in taken {
+        let array = &hierarchy.arrays[at];
+        needed.extend(companions(array, wanted.concat));
+        needed.extend(groups_above(&array.path).map(str::to_owned));
+    }
+    let concerns = |defect: &Defect| wanted.filter.concerns(defect, &|path| needed.contains(path));
+    hierarchy.review(&concerns, Broken::Refuse)
 }
 
 /// Returns the positions of the arrays that are taken: those of the filter, and what describes them.

@@ -10,7 +10,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use zkit_core::engine::{self, Header, OnCorrupt, Resources, SurveyDepth};
 use zkit_core::error::{Error, ErrorKind};
-use zkit_core::hierarchy::Hierarchy;
+use zkit_core::hierarchy::{Hierarchy, Reviewed};
 use zkit_core::location::StoreUrl;
 use zkit_core::metadata::{ChecksumChoice, Target, TargetCodec};
 use zkit_core::plan::{CopyPlan, SourceKind, Stored, Wanted, WantedStore, Wish, plan_copy};
@@ -99,7 +99,8 @@ impl Case {
                 layout: None,
             },
         });
-        let wanted = WantedStore { groups: self.source.groups.clone(), arrays: wanted.collect() };
+        let reviewed = Reviewed::together(self.source.groups.clone(), []);
+        let wanted = WantedStore { reviewed, arrays: wanted.collect() };
         let wish = Wish {
             format: None,
             memory_bytes: RESOURCES.memory_bytes,

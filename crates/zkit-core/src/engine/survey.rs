@@ -124,7 +124,7 @@ fn unlisted(array: &ArrayNode, error: Error) -> Result<ArraySurvey> {
     match error.kind() {
         ErrorKind::Cancelled | ErrorKind::Unsupported => Err(error),
         _ => {
-            let defects = vec![Defect::new(&array.path, "unreadable", error.one_line())];
+            let defects = vec![Defect::remark(&array.path, "unreadable", error.one_line())];
             Ok(ArraySurvey { defects, unreadable: true, ..ArraySurvey::default() })
         }
     }
@@ -181,7 +181,7 @@ fn take_in(array: &ArrayNode, chunk: StoredChunk, seen: Result<Seen>, survey: &m
         Err(error) if !named("unreadable") => Some(("unreadable", error.one_line())),
         _ => None,
     };
-    survey.defects.extend(defect.map(|(rule, message)| Defect::new(&array.path, rule, message)));
+    survey.defects.extend(defect.map(|(rule, message)| Defect::remark(&array.path, rule, message)));
     survey.unreadable |= seen.is_err();
     if let (Ok(seen), Some(frames)) = (seen, &mut survey.frames) {
         frames.add(seen);

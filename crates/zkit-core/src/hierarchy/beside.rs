@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use super::node::{ArrayNode, Consolidated, Hierarchy, StoreKind};
-use super::open::MAX_DOCUMENT_BYTES;
+use super::foreign::Foreign;
+use super::node::{ArrayNode, Consolidated, Hierarchy, StoreKind, with_groups_above};
+use super::open::{MAX_DOCUMENT_BYTES, parse_document, unreadable};
 use super::walk;
 use crate::error::{ErrorKind, Result};
-use crate::metadata::{ArrayMetadata, Defect, Json, Object, ZarrFormat};
-use crate::store::join;
+use crate::metadata::{ArrayMetadata, Defect, Json, Loss, ZarrFormat};
+use crate::store::{FetchResult, join};
 
 /// What consolidated metadata says of a store whose nodes were read one by one.
 #[derive(Debug)]
@@ -65,6 +66,7 @@ impl Hierarchy {
             arrays: Vec::new(),
             defects: Vec::new(),
             unreadable: false,
+            foreign: Foreign::default(),
         }
     }
 
@@ -79,12 +81,46 @@ impl Hierarchy {
         let mut hierarchy = self.without_nodes();
         let mut text = Vec::new();
         let root = match store.get("zarr.json", MAX_DOCUMENT_BYTES, &mut text)? {
-            true => hierarchy.parse_document("/", "zarr.json", &text),
+            true => {
+                parse_document("/", "zarr.json", &text).map_err(|defect| hierarchy.take_defect(defect)).ok()
+            }
             false => None,
         };
         walk::read(&mut hierarchy, store, root)?;
         hierarchy.sort();
         Ok(Some(hierarchy))
+    }
+
+    /// Looks for nodes that consolidated metadata does not name, and for foreign objects beside its nodes: readers do not see them,
+    /// and a copy would leave them behind. What is found becomes defects and [`Hierarchy::foreign`].
+    ///
+    /// One listing a group, and reads of what is new there; nothing where nodes were read one by one, or where there is no listing.
+    pub fn look_beside(&mut self) -> Result<()> {
+        let Some(store) = self.store.as_ref().filter(|_| self.consolidated != Consolidated::None) else {
+            return Ok(());
+        };
+        let mut beside = self.without_nodes();
+        let known: BTreeSet<&str> = self.paths().flat_map(with_groups_above).collect();
+        let format = self.formats().first().copied().unwrap_or(ZarrFormat::V3);
+        let is_array: BTreeSet<&str> = self.arrays.iter().map(|array| array.path.as_str()).collect();
+        let groups: Vec<(String, ZarrFormat)> = (known.iter().filter(|path| !is_array.contains(*path)))
+            .map(|path| ((*path).to_owned(), format))
+            .collect();
+        match walk::read_beside(&mut beside, store, &groups, &known) {
+            Err(error) if error.kind() == ErrorKind::Unsupported => return Ok(()),
+            read => read?,
+        }
+        let found: Vec<String> = beside.paths().map(str::to_owned).collect();
+        self.defects.append(&mut beside.defects);
+        self.unreadable |= beside.unreadable;
+        self.foreign = beside.foreign;
+        for path in found {
+            let message =
+                "it is stored, but consolidated metadata does not name it: most readers do not see it";
+            self.losing(Loss::Node, &path, "consolidated-stale", message);
+        }
+        self.sort();
+        Ok(())
     }
 
     /// Reads the `.zarray` that lies beside the `zarr.json` of each v3 array, where one does; defects are those of the
@@ -98,37 +134,39 @@ impl Hierarchy {
         let keys: Vec<String> = arrays.iter().map(|array| join(array.prefix(), ".zarray")).collect();
         let (mut twins, mut defects) = (Vec::new(), Vec::new());
         for (array, fetched) in arrays.into_iter().zip(store.get_many(&keys, MAX_DOCUMENT_BYTES)) {
-            let text = match fetched {
-                Ok(Some(text)) => text,
-                Ok(None) => continue,
-                Err(error) if error.kind() == ErrorKind::Cancelled => return Err(error),
-                // one array that cannot be looked at hides no other
-                Err(error) => {
-                    defects.push(Defect::new(&array.path, "unreadable", error.one_line()));
-                    continue;
-                }
+            if fetched.as_ref().is_err_and(|error| error.kind() == ErrorKind::Cancelled) {
+                fetched?;
+                continue;
+            }
+            let path = &array.path;
+            // one array that cannot be looked at hides no other
+            let parsed = |name: &str, fetched: FetchResult| match fetched {
+                Ok(None) => Ok(None),
+                Ok(Some(text)) => match parse_document(path, name, &text)? {
+                    Json::Object(document) => Ok(Some(document)),
+                    _ => Err(Defect::remark(path, "malformed-metadata", format!("{name} is not an object"))),
+                },
+                Err(error) => Err(unreadable(Loss::Unused, path, &error)),
             };
-            let document = match Json::parse(&text) {
-                Ok(Json::Object(document)) => document,
-                Ok(_) => {
-                    defects.push(Defect::new(&array.path, "malformed-metadata", ".zarray is not an object"));
-                    continue;
-                }
-                Err(error) => {
-                    let message = format!(".zarray is not JSON: {error}");
-                    defects.push(Defect::new(&array.path, "malformed-metadata", message));
+            let unused = |defect: Defect| Defect { loss: Loss::Unused, ..defect };
+            let document = match parsed(".zarray", fetched) {
+                Ok(None) => continue,
+                Ok(Some(document)) => document,
+                Err(defect) => {
+                    defects.push(unused(defect));
                     continue;
                 }
             };
             let mut text = Vec::new();
-            let attributes = store.get(&join(array.prefix(), ".zattrs"), MAX_DOCUMENT_BYTES, &mut text);
-            let attributes = match attributes.map(|found| found.then(|| Json::parse(&text))) {
-                Ok(Some(Ok(Json::Object(attributes)))) => attributes,
-                _ => Object::default(),
-            };
-            match ArrayMetadata::parse_v2(&array.path, document, attributes, &mut defects) {
-                Ok(metadata) => twins.push(ArrayNode { path: array.path.clone(), metadata }),
-                Err(defect) => defects.push(defect),
+            let found = store.get(&join(array.prefix(), ".zattrs"), MAX_DOCUMENT_BYTES, &mut text);
+            let attributes = parsed(".zattrs", found.map(|found| found.then(|| text.into())));
+            let attributes = attributes.unwrap_or_else(|defect| {
+                defects.push(unused(defect));
+                None
+            });
+            match ArrayMetadata::parse_v2(path, document, attributes.unwrap_or_default(), &mut defects) {
+                Ok(metadata) => twins.push(ArrayNode { path: path.clone(), metadata }),
+                Err(defect) => defects.push(unused(defect)),
             }
         }
         Ok((twins, defects))
@@ -213,6 +251,6 @@ mod tests {
         std::fs::remove_file(folder.path().join(".zarray")).unwrap();
         std::os::unix::fs::symlink("nowhere", folder.path().join(".zarray")).unwrap();
         let (twins, defects) = hierarchy.v2_twins().unwrap();
-        assert_eq!((twins.len(), defects[0].rule), (0, "unreadable"));
+        assert_eq!((twins.len(), defects[0].rule), (0, "dangling-link"));
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::node::{Consolidated, Hierarchy};
-use crate::metadata::{Json, Object};
+use crate::metadata::{Json, Loss, Object};
 use crate::store::is_safe_name;
 
 /// The documents of one v2 node.
@@ -22,7 +22,7 @@ pub(super) fn read_v2(hierarchy: &mut Hierarchy, document: Json) {
         _ => None,
     };
     let Some(Json::Object(metadata)) = metadata else {
-        return hierarchy.defect("/", "malformed-metadata", ".zmetadata has no `metadata` object");
+        return hierarchy.malformed(Loss::Node, "/", ".zmetadata has no `metadata` object");
     };
     let mut nodes: BTreeMap<String, V2Documents> = BTreeMap::new();
     for (key, document) in metadata {
@@ -43,7 +43,7 @@ pub(super) fn read_v2(hierarchy: &mut Hierarchy, document: Json) {
             None => Object::default(),
             Some(Json::Object(attributes)) => attributes,
             Some(_) => {
-                hierarchy.defect(&path, "malformed-metadata", ".zattrs is not an object");
+                hierarchy.malformed(Loss::Attributes, &path, ".zattrs is not an object");
                 Object::default()
             }
         };
@@ -65,7 +65,7 @@ pub(super) fn read_v3(hierarchy: &mut Hierarchy, root: Option<Json>) {
     };
     hierarchy.add_v3("/".to_owned(), Json::Object(root));
     let Some(Json::Object(metadata)) = metadata else {
-        return hierarchy.defect("/", "malformed-metadata", "consolidated_metadata has no `metadata` object");
+        return hierarchy.malformed(Loss::Node, "/", "consolidated_metadata has no `metadata` object");
     };
     for (key, document) in metadata {
         if let Some(path) = safe_path(hierarchy, &key) {
@@ -82,7 +82,7 @@ fn safe_path(hierarchy: &mut Hierarchy, key: &str) -> Option<String> {
     if !key.split('/').all(is_safe_name) {
         let message =
             format!("consolidated metadata names a node {key:?}, which is no path inside the store");
-        hierarchy.defect("/", "unsafe-name", message);
+        hierarchy.losing(Loss::Below, "/", "unsafe-name", message);
         return None;
     }
     Some(format!("/{key}"))

@@ -3,15 +3,19 @@
 mod beside;
 mod classify;
 mod consolidated;
+mod foreign;
 mod node;
 mod open;
 mod references;
+mod review;
 mod walk;
 
 pub use beside::Consolidation;
+pub use foreign::Foreign;
 pub use node::{ArrayNode, Consolidated, Container, GroupNode, Hierarchy, StoreKind};
 pub use open::Ahead;
 pub use references::{
     Lacking, ParquetReferences, Record, Reference, ReferenceTarget, References, TargetFound,
     panics_are_contained,
 };
+pub use review::{Broken, LeftOut, Reviewed};

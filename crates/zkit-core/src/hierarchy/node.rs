@@ -1,9 +1,10 @@
 //! The nodes of a hierarchy and what is known of the store as a whole.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use super::foreign::Foreign;
 use crate::error::{Error, ErrorKind, Result};
-use crate::metadata::{ArrayMetadata, Defect, Json, Object, ZarrFormat};
+use crate::metadata::{ArrayMetadata, Defect, Json, Loss, Object, ZarrFormat};
 use crate::store::Store;
 
 /// A store that was opened: everything that its metadata says.
@@ -27,6 +28,8 @@ pub struct Hierarchy {
     pub defects: Vec<Defect>,
     /// Whether something could not be read, so that nodes may be missing here.
     pub unreadable: bool,
+    /// Objects beside the nodes that no Zarr reader uses, as far as its folders were listed.
+    pub foreign: Foreign,
 }
 
 /// A group.
@@ -186,15 +189,15 @@ impl Hierarchy {
         })
     }
 
-    /// Returns the defects of nodes that are so broken that they are neither arrays nor groups here.
-    pub fn broken_nodes(&self) -> Vec<&Defect> {
-        let known: BTreeSet<&str> = self
-            .arrays
-            .iter()
-            .map(|array| array.path.as_str())
-            .chain(self.groups.iter().map(|group| group.path.as_str()))
-            .collect();
-        self.defects.iter().filter(|defect| !known.contains(defect.path.as_str())).collect()
+    /// Returns the paths of all groups and arrays.
+    pub(super) fn paths(&self) -> impl Iterator<Item = &str> {
+        let groups = self.groups.iter().map(|group| group.path.as_str());
+        groups.chain(self.arrays.iter().map(|array| array.path.as_str()))
+    }
+
+    /// Returns the defects because of which something of the store is not known.
+    pub fn losses(&self) -> impl Iterator<Item = &Defect> {
+        self.defects.iter().filter(|defect| defect.loss != Loss::Nothing)
     }
 
     /// Returns the arrays that `paths` name, or all of them; a group's path names every array below it.
@@ -227,7 +230,7 @@ impl Hierarchy {
     /// Takes in a node's v3 document.
     pub(super) fn add_v3(&mut self, path: String, document: Json) {
         let Json::Object(mut document) = document else {
-            return self.defect(&path, "malformed-metadata", "zarr.json is not an object");
+            return self.malformed(Loss::Node, &path, "zarr.json is not an object");
         };
         match document.get("node_type").and_then(Json::as_str) {
             Some("array") => match ArrayMetadata::parse_v3(&path, document, &mut self.defects) {
@@ -236,14 +239,14 @@ impl Hierarchy {
             },
             Some("group") => {
                 if document.get("zarr_format").and_then(Json::as_integer::<u8>) != Some(3) {
-                    self.defect(&path, "malformed-metadata", "zarr_format is not 3");
+                    self.malformed(Loss::Nothing, &path, "zarr_format is not 3");
                 }
                 document.remove("consolidated_metadata");
                 let attributes = match document.take("attributes") {
                     None => Object::default(),
                     Some(Json::Object(attributes)) => attributes,
                     Some(_) => {
-                        self.defect(&path, "malformed-metadata", "attributes is not an object");
+                        self.malformed(Loss::Attributes, &path, "attributes is not an object");
                         Object::default()
                     }
                 };
@@ -251,16 +254,16 @@ impl Hierarchy {
             }
             Some(other) => {
                 let message = format!("node_type is \"{other}\", expected \"array\" or \"group\"");
-                self.defect(&path, "malformed-metadata", message);
+                self.malformed(Loss::Node, &path, message);
             }
-            None => self.defect(&path, "malformed-metadata", "zarr.json has no node_type"),
+            None => self.malformed(Loss::Node, &path, "zarr.json has no node_type"),
         }
     }
 
     /// Takes in a v2 array's documents.
     pub(super) fn add_v2_array(&mut self, path: String, document: Json, attributes: Object) {
         let Json::Object(document) = document else {
-            return self.defect(&path, "malformed-metadata", ".zarray is not an object");
+            return self.malformed(Loss::Node, &path, ".zarray is not an object");
         };
         match ArrayMetadata::parse_v2(&path, document, attributes, &mut self.defects) {
             Ok(metadata) => self.arrays.push(ArrayNode { path, metadata }),
@@ -271,21 +274,54 @@ impl Hierarchy {
     /// Takes in a v2 group's documents.
     pub(super) fn add_v2_group(&mut self, path: String, document: Json, attributes: Object) {
         let Json::Object(mut document) = document else {
-            return self.defect(&path, "malformed-metadata", ".zgroup is not an object");
+            return self.malformed(Loss::Node, &path, ".zgroup is not an object");
         };
         // readers take it for a group of another format, and find no members of this one
         if document.get("zarr_format").and_then(Json::as_f64) != Some(2.0) {
             let found = document.get("zarr_format").map_or("absent".to_owned(), Json::to_string);
             let message = format!("zarr_format of .zgroup is {found}, expected 2");
-            self.defect(&path, "malformed-metadata", message);
+            self.malformed(Loss::Nothing, &path, message);
         }
         // zarr-python 3 leaves this in the entries of `.zmetadata`; in a `.zgroup` it would hide the group's members
         document.remove("consolidated_metadata");
         self.groups.push(GroupNode { path, format: ZarrFormat::V2, attributes, document });
     }
 
-    pub(super) fn defect(&mut self, path: &str, rule: &'static str, message: impl Into<String>) {
-        self.defects.push(Defect::new(path, rule, message));
+    /// Adds a remark on a node, because of which nothing is unknown.
+    pub(super) fn remark(&mut self, path: &str, rule: &'static str, message: impl Into<String>) {
+        self.defects.push(Defect::remark(path, rule, message));
+    }
+
+    /// Adds a document that says nothing, or not what it should.
+    pub(super) fn malformed(&mut self, loss: Loss, path: &str, message: impl Into<String>) {
+        self.losing(loss, path, "malformed-metadata", message);
+    }
+
+    /// Adds a defect because of which something is not known.
+    pub(super) fn losing(&mut self, loss: Loss, path: &str, rule: &'static str, message: impl Into<String>) {
+        self.defects.push(Defect::losing(loss, path, rule, message));
+    }
+
+    /// Adds a remark on each folder above a node that has no document of its own, below the root.
+    pub(super) fn note_implicit_groups(&mut self) {
+        let known: BTreeSet<&str> = self.paths().collect();
+        let mut implicit: BTreeMap<&str, &str> = BTreeMap::new();
+        for path in &known {
+            for above in
+                with_groups_above(path).skip(1).filter(|above| *above != "/" && !known.contains(above))
+            {
+                implicit.entry(above).or_insert(path);
+            }
+        }
+        let remarks: Vec<Defect> = (implicit.into_iter())
+            .map(|(path, below)| {
+                let message = format!(
+                    "a folder without a .zgroup or zarr.json of its own: readers find `{below}` only by its full path"
+                );
+                Defect::remark(path, "implicit-group", message)
+            })
+            .collect();
+        self.defects.extend(remarks);
     }
 
     /// Sorts nodes by path, parents first.
@@ -294,4 +330,13 @@ impl Hierarchy {
         self.arrays.sort_by(|a, b| a.path.cmp(&b.path));
         self.defects.sort_by(|a, b| a.path.cmp(&b.path));
     }
+}
+
+/// Returns a path and the groups above it, up to the root.
+pub(super) fn with_groups_above(path: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(Some(path), |path| match path.rsplit_once('/') {
+        Some(("", "")) | None => None,
+        Some(("", _)) => Some("/"),
+        Some((above, _)) => Some(above),
+    })
 }

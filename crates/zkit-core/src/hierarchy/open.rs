@@ -5,11 +5,12 @@ use std::path::Path;
 
 use super::classify::{self, Classified};
 use super::consolidated;
+use super::foreign::Foreign;
 use super::node::{Consolidated, Container, Hierarchy, StoreKind};
 use super::walk;
 use crate::error::{Error, ErrorKind, Result};
 use crate::location::StoreUrl;
-use crate::metadata::{Json, Object};
+use crate::metadata::{Defect, Json, Loss, Object};
 use crate::store::{FetchResult, Store, StoreOptions, ZipStore, is_link_to_nothing, join};
 
 /// Metadata documents larger than this are refused.
@@ -115,7 +116,13 @@ impl Hierarchy {
             documents.iter().map(|(key, document)| (key.as_str(), document)).collect();
         let parsed = |hierarchy: &mut Self, path: &str, key: &str| {
             // parsed anew, as readers will: what was meant proves nothing of what is written
-            hierarchy.parse_document(path, key, by_key.get(key)?.to_pretty().as_bytes())
+            match parse_document(path, key, by_key.get(key)?.to_pretty().as_bytes()) {
+                Ok(document) => Some(document),
+                Err(defect) => {
+                    hierarchy.take_defect(defect);
+                    None
+                }
+            }
         };
         for (key, _) in documents {
             let (prefix, name) = key.rsplit_once('/').unwrap_or(("", key));
@@ -184,7 +191,7 @@ impl Hierarchy {
 
     fn damaged_zip(url: &StoreUrl, error: &Error) -> Self {
         let mut hierarchy = Self::empty(url, None, StoreKind::Unknown, Container::Zip);
-        hierarchy.defect("/", "corrupt-archive", error.one_line());
+        hierarchy.losing(Loss::Node, "/", "corrupt-archive", error.one_line());
         hierarchy
     }
 
@@ -199,6 +206,7 @@ impl Hierarchy {
             arrays: Vec::new(),
             defects: Vec::new(),
             unreadable: false,
+            foreign: Foreign::default(),
         }
     }
 
@@ -206,7 +214,7 @@ impl Hierarchy {
     fn recognised(url: &StoreUrl, found: Classified) -> Self {
         let mut hierarchy = Self::empty(url, None, found.kind, found.container);
         if let Some((rule, message)) = found.note {
-            hierarchy.defect("/", rule, message);
+            hierarchy.losing(Loss::Node, "/", rule, message);
         }
         hierarchy
     }
@@ -223,7 +231,8 @@ impl Hierarchy {
         let draft = root_v3.as_ref().is_some_and(classify::is_v3_draft);
         if draft {
             hierarchy.kind = StoreKind::Unknown;
-            hierarchy.defect(
+            hierarchy.losing(
+                Loss::Node,
                 "/",
                 "draft-format",
                 "a store of the early Zarr v3 draft (`meta/root`); no current reader opens it",
@@ -259,6 +268,7 @@ impl Hierarchy {
             hierarchy.kind = StoreKind::Unknown;
             hierarchy.say_what_is_there_instead(&store);
         }
+        hierarchy.note_implicit_groups();
         hierarchy.sort();
         hierarchy.store = (hierarchy.kind == StoreKind::Zarr).then_some(store);
         Ok(hierarchy)
@@ -272,13 +282,13 @@ impl Hierarchy {
             .flatten()
             .find(|child| child.name.strip_suffix(".dvc").is_some_and(|stem| !stem.is_empty()));
         match (&children, sidecar) {
-            (Ok(children), _) if children.is_empty() => self.defect("/", "empty-store", "an empty directory"),
+            (Ok(children), _) if children.is_empty() => self.remark("/", "empty-store", "an empty directory"),
             (_, Some(sidecar)) => {
                 let message =
                     format!("{} names data that DVC keeps elsewhere; fetch the data first", sidecar.name);
-                self.defect("/", "pointer-file", message);
+                self.losing(Loss::Node, "/", "pointer-file", message);
             }
-            _ => self.defect("/", "not-zarr", "no Zarr metadata was found here"),
+            _ => self.remark("/", "not-zarr", "no Zarr metadata was found here"),
         }
     }
 
@@ -296,47 +306,62 @@ impl Hierarchy {
             Ok(found.then(|| buffer.into()))
         };
         match fetched.unwrap_or_else(fetch) {
-            Ok(Some(text)) => Ok(self.parse_document(path, key, &text)),
+            Ok(Some(text)) => match parse_document(path, key, &text) {
+                Ok(document) => Ok(Some(document)),
+                Err(defect) => {
+                    self.take_defect(defect);
+                    Ok(None)
+                }
+            },
             Ok(None) => Ok(None),
             // over a network nothing else can be read either; locally the other nodes may well be readable
             Err(error) if matches!(store, Store::Remote(_)) => Err(error),
             Err(error) => {
-                self.unreadable_node(path, &error);
+                self.unreadable_node(loss_of(path, key), path, &error);
                 Ok(None)
             }
         }
     }
 
-    pub(super) fn unreadable_node(&mut self, path: &str, error: &Error) {
-        self.unreadable = true;
-        let rule = if is_link_to_nothing(error) { "dangling-link" } else { "unreadable" };
-        self.defect(path, rule, error.one_line());
+    pub(super) fn unreadable_node(&mut self, loss: Loss, path: &str, error: &Error) {
+        self.take_defect(unreadable(loss, path, error));
     }
 
-    /// Parses a metadata document; what is no JSON becomes a defect.
-    pub(super) fn parse_document(&mut self, path: &str, name: &str, text: &[u8]) -> Option<Json> {
-        let name = name.rsplit('/').next().unwrap_or(name);
-        if text.starts_with(b"version https://git-lfs") || text.starts_with(b"/annex/objects/") {
-            self.defect(
-                path,
-                "pointer-file",
-                format!(
-                    "{name} is a pointer of git-lfs or git-annex, not the file itself; fetch the data first"
-                ),
-            );
-            return None;
-        }
-        // consolidated metadata speaks of all nodes
-        let of_all = name == ".zmetadata" || (name == "zarr.json" && path == "/");
-        let parsed = if of_all { Json::parse(text) } else { Json::parse_node(text) };
-        match parsed {
-            Ok(document) => Some(document),
-            Err(error) => {
-                self.defect(path, "malformed-metadata", format!("{name} is not JSON: {error}"));
-                None
-            }
-        }
+    /// Takes in what is wrong with a document; one that could not be read leaves the hierarchy incomplete.
+    pub(super) fn take_defect(&mut self, defect: Defect) {
+        self.unreadable |= defect.is_unreadable();
+        self.defects.push(defect);
     }
+}
+
+/// Returns the defect of a node of which something could not be read.
+pub(super) fn unreadable(loss: Loss, path: &str, error: &Error) -> Defect {
+    let rule = if is_link_to_nothing(error) { "dangling-link" } else { "unreadable" };
+    Defect::losing(loss, path, rule, error.one_line())
+}
+
+/// Returns what is not known of the node at `path` where its document `name` is broken.
+pub(super) fn loss_of(path: &str, name: &str) -> Loss {
+    match name.rsplit('/').next().unwrap_or(name) {
+        ".zattrs" => Loss::Attributes,
+        ".zmetadata" if path == "/" => Loss::Consolidated,
+        _ => Loss::Node,
+    }
+}
+
+/// Parses a metadata document; one that is no JSON is a defect.
+pub(super) fn parse_document(path: &str, name: &str, text: &[u8]) -> std::result::Result<Json, Defect> {
+    let name = name.rsplit('/').next().unwrap_or(name);
+    let losing = |rule, message| Defect::losing(loss_of(path, name), path, rule, message);
+    if text.starts_with(b"version https://git-lfs") || text.starts_with(b"/annex/objects/") {
+        let message =
+            format!("{name} is a pointer of git-lfs or git-annex, not the file itself; fetch the data first");
+        return Err(losing("pointer-file", message));
+    }
+    // consolidated metadata speaks of all nodes
+    let of_all = name == ".zmetadata" || (name == "zarr.json" && path == "/");
+    let parsed = if of_all { Json::parse(text) } else { Json::parse_node(text) };
+    parsed.map_err(|error| losing("malformed-metadata", format!("{name} is not JSON: {error}")))
 }
 
 /// Reads the documents that may speak of a whole store, `zarr.json` and `.zmetadata`, where that takes one round trip in the place of

@@ -13,13 +13,14 @@ use std::path::Path;
 use base64::Engine as _;
 
 use super::consolidated;
+use super::foreign::Foreign;
 use super::node::{Consolidated, Container, Hierarchy, StoreKind};
-use super::open::MAX_DOCUMENT_BYTES;
+use super::open::{MAX_DOCUMENT_BYTES, loss_of};
 use template::Templates;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::location::StoreUrl;
-use crate::metadata::{Json, Object};
+use crate::metadata::{Json, Loss, Object};
 use crate::store::{Document, Locate, Located, Reach, ReferenceStore, Store, StoreOptions, reach};
 
 pub use parquet::{Lacking, ParquetReferences, Record, panics_are_contained};
@@ -138,7 +139,7 @@ impl Hierarchy {
         }
         if let Some((count, first)) = &references.malformed {
             let message = format!("{count} entries are no references, such as {first}");
-            hierarchy.defect("/", "malformed-metadata", message);
+            hierarchy.malformed(Loss::Nothing, "/", message);
         }
         if matches!(url, StoreUrl::Remote { .. }) {
             hierarchy.container = Container::ObjectStore;
@@ -162,6 +163,7 @@ fn read_document(url: String, document: Json) -> (Hierarchy, References) {
         arrays: Vec::new(),
         defects: Vec::new(),
         unreadable: false,
+        foreign: Foreign::default(),
     };
     let mut reader = Reader::default();
     match document {
@@ -181,9 +183,11 @@ fn read_document(url: String, document: Json) -> (Hierarchy, References) {
         consolidated::read_v2(&mut hierarchy, Json::Object(whole));
     }
     hierarchy.consolidated = Consolidated::None;
-    for (path, why) in &reader.broken_documents {
-        hierarchy.defect(path, "malformed-metadata", why);
+    for (node, name, why) in &reader.broken_documents {
+        let path = format!("/{node}");
+        hierarchy.malformed(loss_of(&path, name), &path, format!("`{name}`: {why}"));
     }
+    hierarchy.note_implicit_groups();
     hierarchy.sort();
     (hierarchy, reader.found.finish())
 }
@@ -274,8 +278,8 @@ impl Builder {
 #[derive(Default)]
 struct Reader {
     documents: BTreeMap<String, Json>,
-    /// Nodes whose documents cannot be read, and why.
-    broken_documents: Vec<(String, String)>,
+    /// Documents that cannot be read: the node, the document's name, and why.
+    broken_documents: Vec<(String, String, String)>,
     found: Builder,
     templates: Templates,
 }
@@ -317,7 +321,7 @@ impl Reader {
                 Ok(document) => _ = self.documents.insert(key, document),
                 Err(why) => {
                     let node = key.strip_suffix(name).unwrap_or_default().trim_end_matches('/');
-                    self.broken_documents.push((format!("/{node}"), format!("`{name}`: {why}")));
+                    self.broken_documents.push((node.to_owned(), name.to_owned(), why));
                 }
             }
             return;

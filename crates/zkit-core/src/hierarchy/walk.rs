@@ -1,13 +1,18 @@
 //! Nodes read one by one, a level at a time: many small reads at once, none of a chunk.
 
+use std::collections::BTreeSet;
+
+use super::classify;
 use super::node::Hierarchy;
-use super::open::MAX_DOCUMENT_BYTES;
+use super::open::{MAX_DOCUMENT_BYTES, loss_of, parse_document, unreadable};
 use crate::error::{ErrorKind, Result};
-use crate::metadata::{Json, Object};
+use crate::metadata::{Defect, Json, Loss, Object, ZarrFormat};
 use crate::store::{Child, ChildKind, FetchResult, ObjectKind, Store, is_safe_name, join};
 
-/// Hierarchies deeper than this are refused.
-const MAX_DEPTH: usize = 32;
+/// Folders without documents that one walk lists: those of chunks whose array has lost its metadata may be very many.
+const MAX_UNDOCUMENTED: usize = 10_000;
+/// The same of a bucket, where each costs a request.
+const MAX_UNDOCUMENTED_REMOTE: usize = 1_000;
 /// Directories behind links that one walk looks into: links to directories of links multiply.
 const MAX_LINKED: usize = 10_000;
 
@@ -20,19 +25,28 @@ pub(super) fn is_document(key: &str) -> bool {
     DOCUMENTS.contains(&name) || key == ".zmetadata"
 }
 
-/// What is known of a group.
+/// What is known of a folder that is no array.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Metadata {
-    /// It has none: it is a directory.
+    /// It has no document of its own: nodes may lie below it all the same.
     None,
     V2,
     V3,
 }
 
+impl From<ZarrFormat> for Metadata {
+    fn from(format: ZarrFormat) -> Self {
+        match format {
+            ZarrFormat::V2 => Self::V2,
+            ZarrFormat::V3 => Self::V3,
+        }
+    }
+}
+
 /// A directory that may be a node.
 struct Candidate {
     prefix: String,
-    /// What the parent has; only where that is something, a directory without metadata is looked into further.
+    /// What the parent has.
     parent: Metadata,
     /// Whether a link leads to it.
     linked: bool,
@@ -44,141 +58,241 @@ impl Candidate {
     }
 }
 
+/// A group, or a folder without documents, whose children are to be read.
+struct Folder {
+    prefix: String,
+    metadata: Metadata,
+    linked: bool,
+    /// What is in it, where it was listed already.
+    listed: Option<Vec<Child>>,
+}
+
+impl Folder {
+    fn of(candidate: Candidate, metadata: Metadata) -> Self {
+        let Candidate { prefix, linked, .. } = candidate;
+        Self { prefix, metadata, linked, listed: None }
+    }
+
+    fn path(&self) -> String {
+        format!("/{}", self.prefix)
+    }
+}
+
 /// Reads all nodes; `root_v3` is the root's `zarr.json`, which was read already.
 pub(super) fn read(hierarchy: &mut Hierarchy, store: &Store, root_v3: Option<Json>) -> Result<()> {
     store.read_ahead(&is_document);
     // without a `zarr.json` it is of v2, if it is anything
     let root = Candidate { prefix: String::new(), parent: Metadata::V2, linked: false };
-    let mut groups = match root_v3 {
+    let folders = match root_v3 {
         Some(document) => {
             let is_array = document.get("node_type").and_then(Json::as_str) == Some("array");
             hierarchy.add_v3(root.path(), document);
-            if is_array { Vec::new() } else { vec![(root, Metadata::V3)] }
+            if is_array { Vec::new() } else { vec![Folder::of(root, Metadata::V3)] }
         }
         None => read_nodes(hierarchy, store, vec![root]),
     };
-    let mut linked = 0;
-    for _ in 0..MAX_DEPTH {
-        if groups.is_empty() {
-            return Ok(());
-        }
-        let mut candidates = Vec::new();
-        let prefixes: Vec<&str> = groups.iter().map(|(group, _)| group.prefix.as_str()).collect();
-        for ((group, known), listed) in groups.iter().zip(store.children_many(&prefixes)) {
-            match listed.map(|listed| children(hierarchy, group, *known, listed)) {
-                Ok(children) => candidates.extend(children),
-                Err(error) if error.kind() == ErrorKind::Unsupported || group.prefix.is_empty() => {
-                    return Err(error.with_hint("without consolidated metadata the store must be listed; consolidate it, or name an array's own URL"));
-                }
-                Err(error) => hierarchy.unreadable_node(&group.path(), &error),
-            }
-        }
-        linked += candidates.iter().filter(|candidate| candidate.linked).count();
-        if linked > MAX_LINKED
-            && let Some(first) = candidates.iter().find(|candidate| candidate.linked)
-        {
-            let message =
-                format!("more than {MAX_LINKED} directories behind links; this and others are left out");
-            hierarchy.unreadable = true;
-            hierarchy.defect(&first.path(), "unreadable", message);
-            candidates.retain(|candidate| !candidate.linked);
-        }
-        groups = read_nodes(hierarchy, store, candidates);
+    let undocumented = folders.first().is_some_and(|root| root.metadata == Metadata::None);
+    if undocumented && classify::directory(store)?.is_some() {
+        return Ok(());
     }
-    for (group, _) in &groups {
-        // the group itself is sound: the defect is that of its children
-        let path = format!("/{}", join(&group.prefix, "*"));
-        let message = format!("groups are nested more than {MAX_DEPTH} deep; what lies below is left out");
-        hierarchy.defect(&path, "malformed-metadata", message);
-    }
-    Ok(())
+    Walk { hierarchy, store, links: 0, undocumented: 0 }.below(folders, &|_| false)
 }
 
-/// Returns the directories below a group that may be nodes.
-fn children(
+/// Reads the nodes that lie beside those of consolidated metadata, whose paths are `known`, into a hierarchy of their own.
+///
+/// One listing a group. Errors: where the store cannot be listed.
+pub(super) fn read_beside(
     hierarchy: &mut Hierarchy,
-    group: &Candidate,
-    known: Metadata,
-    listed: Vec<Child>,
-) -> Vec<Candidate> {
+    store: &Store,
+    groups: &[(String, ZarrFormat)],
+    known: &BTreeSet<&str>,
+) -> Result<()> {
+    let folder = |(path, format): &(String, ZarrFormat)| Folder {
+        prefix: path.trim_start_matches('/').to_owned(),
+        metadata: (*format).into(),
+        linked: false,
+        listed: None,
+    };
+    let is_known = |path: &str| known.contains(path);
+    Walk { hierarchy, store, links: 0, undocumented: 0 }.below(groups.iter().map(folder).collect(), &is_known)
+}
+
+/// A walk through the folders of a store, a level at a time.
+struct Walk<'a> {
+    hierarchy: &'a mut Hierarchy,
+    store: &'a Store,
+    /// Directories behind links that were met.
+    links: usize,
+    /// Folders without documents that were listed.
+    undocumented: usize,
+}
+
+impl Walk<'_> {
+    /// Reads the nodes below some folders, but for those that are known.
+    fn below(&mut self, mut folders: Vec<Folder>, is_known: &dyn Fn(&str) -> bool) -> Result<()> {
+        while !folders.is_empty() {
+            let mut candidates = self.children(folders)?;
+            candidates.retain(|candidate| !is_known(&candidate.path()));
+            self.links += candidates.iter().filter(|candidate| candidate.linked).count();
+            if self.links > MAX_LINKED
+                && let Some(first) = candidates.iter().find(|candidate| candidate.linked)
+            {
+                let message =
+                    format!("more than {MAX_LINKED} directories behind links; this and others are left out");
+                let defect = Defect::losing(Loss::Node, first.path(), "unreadable", message);
+                self.hierarchy.take_defect(defect);
+                candidates.retain(|candidate| !candidate.linked);
+            }
+            let (undocumented, named): (Vec<_>, Vec<_>) =
+                candidates.into_iter().partition(|candidate| candidate.parent == Metadata::None);
+            folders = read_nodes(self.hierarchy, self.store, named);
+            folders.extend(self.undocumented(undocumented)?);
+        }
+        Ok(())
+    }
+
+    /// Returns what in some folders may be a node.
+    fn children(&mut self, mut folders: Vec<Folder>) -> Result<Vec<Candidate>> {
+        let unlisted: Vec<usize> = (0..folders.len()).filter(|&at| folders[at].listed.is_none()).collect();
+        let prefixes: Vec<&str> = unlisted.iter().map(|&at| folders[at].prefix.as_str()).collect();
+        let listings = self.store.children_many(&prefixes);
+        for (at, listed) in unlisted.into_iter().zip(listings) {
+            match listed {
+                Ok(listed) => folders[at].listed = Some(listed),
+                Err(error) if error.kind() == ErrorKind::Unsupported || folders[at].prefix.is_empty() => {
+                    return Err(error.with_hint("without consolidated metadata the store must be listed; consolidate it, or name an array's own URL"));
+                }
+                Err(error) => self.hierarchy.unreadable_node(Loss::Below, &folders[at].path(), &error),
+            }
+        }
+        let mut candidates = Vec::new();
+        for mut folder in folders {
+            let listed = folder.listed.take().unwrap_or_default();
+            candidates.extend(children(self.hierarchy, &folder, listed));
+        }
+        Ok(candidates)
+    }
+
+    /// Lists folders below folders without documents: chunks of lost arrays may lie there, whose documents are not asked for one
+    /// by one. Returns those that are no arrays.
+    fn undocumented(&mut self, mut candidates: Vec<Candidate>) -> Result<Vec<Folder>> {
+        let most = if self.store.is_remote() { MAX_UNDOCUMENTED_REMOTE } else { MAX_UNDOCUMENTED };
+        let left = most.saturating_sub(self.undocumented);
+        if let Some(first) = candidates.get(left) {
+            let message = format!("more than {most} folders without metadata; this and others are left out");
+            let top = first.prefix.split('/').next().unwrap_or_default();
+            self.hierarchy.losing(Loss::Node, &format!("/{top}"), "malformed-metadata", message);
+            candidates.truncate(left);
+        }
+        self.undocumented += candidates.len();
+        let prefixes: Vec<&str> = candidates.iter().map(|candidate| candidate.prefix.as_str()).collect();
+        let listings = self.store.children_many(&prefixes);
+        let (mut documented, mut folders) = (Vec::new(), Vec::new());
+        for (candidate, listed) in candidates.into_iter().zip(listings) {
+            match listed {
+                Ok(listed) if listed.iter().any(|child| DOCUMENTS.contains(&child.name.as_str())) => {
+                    documented.push(candidate);
+                }
+                Ok(listed) => {
+                    folders.push(Folder { listed: Some(listed), ..Folder::of(candidate, Metadata::None) });
+                }
+                Err(error) => self.hierarchy.unreadable_node(Loss::Node, &candidate.path(), &error),
+            }
+        }
+        folders.extend(read_nodes(self.hierarchy, self.store, documented));
+        Ok(folders)
+    }
+}
+
+/// Returns the directories in a folder that may be nodes; objects that are no part of any node are counted.
+fn children(hierarchy: &mut Hierarchy, folder: &Folder, listed: Vec<Child>) -> Vec<Candidate> {
     let mut candidates = Vec::new();
     for child in listed {
-        let prefix = join(&group.prefix, &child.name);
+        let key = join(&folder.prefix, &child.name);
+        let path = format!("/{key}");
         match child.kind {
             ChildKind::UnnameableDirectory => {
                 hierarchy.unreadable = true;
                 let message = "a name that is no UTF-8: no key of the store leads there";
-                hierarchy.defect(&format!("/{prefix}"), "unsafe-name", message);
+                hierarchy.losing(Loss::Node, &path, "unsafe-name", message);
             }
             ChildKind::Directory | ChildKind::LinkedDirectory if DOCUMENTS.contains(&child.name.as_str()) => {
-                let message = format!("{} is a directory, and should be a document", child.name);
-                hierarchy.defect(&group.path(), "malformed-metadata", message);
+                // reading the document says so where it is asked for
+                if folder.metadata == Metadata::None {
+                    let message = format!("{} is a directory, and should be a document", child.name);
+                    hierarchy.malformed(loss_of(&folder.path(), &child.name), &folder.path(), message);
+                }
             }
             ChildKind::Directory | ChildKind::LinkedDirectory if is_safe_name(&child.name) => {
-                // below a directory without metadata, chunk-like names are chunks of something broken
-                let chunk_like = known == Metadata::None
-                    && (child.name == "c" || child.name.bytes().all(|byte| byte.is_ascii_digit()));
-                if !chunk_like && !child.name.starts_with("__MACOSX") {
-                    let linked = group.linked || child.kind == ChildKind::LinkedDirectory;
-                    candidates.push(Candidate { prefix, parent: known, linked });
+                if !child.name.starts_with("__MACOSX") {
+                    let linked = folder.linked || child.kind == ChildKind::LinkedDirectory;
+                    candidates.push(Candidate { prefix: key, parent: folder.metadata, linked });
                 }
             }
             ChildKind::Directory | ChildKind::LinkedDirectory => {
-                hierarchy.defect(&format!("/{prefix}"), "unsafe-name", "a name that is no part of a key")
+                hierarchy.losing(Loss::Node, &path, "unsafe-name", "a name that is no part of a key");
             }
+            ChildKind::Object(_) if is_used(folder, &child.name) => {}
             ChildKind::Object(ObjectKind::DanglingLink) => {
-                hierarchy.unreadable = true;
-                hierarchy.defect(
-                    &format!("/{prefix}"),
-                    "dangling-link",
-                    "a link whose target does not exist",
-                );
+                let message = "a link whose target does not exist";
+                hierarchy.take_defect(Defect::losing(Loss::Node, path, "dangling-link", message));
             }
             ChildKind::Object(ObjectKind::OutsideLink) => {
-                hierarchy.unreadable = true;
-                hierarchy.defect(
-                    &format!("/{prefix}"),
-                    "outside-link",
-                    "a link that leads out of the store; pass --follow-links if you trust it",
-                );
+                let message = "a link that leads out of the store; pass --follow-links if you trust it";
+                hierarchy.take_defect(Defect::losing(Loss::Node, path, "outside-link", message));
             }
-            ChildKind::Object(_) => {}
+            ChildKind::Object(_) => hierarchy.foreign.add(key),
         }
     }
     candidates
 }
 
-/// Reads the metadata of candidates; returns those whose children are to be read, and what metadata they have.
-fn read_nodes(
-    hierarchy: &mut Hierarchy,
-    store: &Store,
-    candidates: Vec<Candidate>,
-) -> Vec<(Candidate, Metadata)> {
+/// Returns whether an object in a folder is a document that is read there.
+fn is_used(folder: &Folder, name: &str) -> bool {
+    match folder.metadata {
+        Metadata::V3 => name == "zarr.json",
+        Metadata::V2 | Metadata::None => {
+            DOCUMENTS.contains(&name) || (folder.prefix.is_empty() && name == ".zmetadata")
+        }
+    }
+}
+
+/// Reads the metadata of candidates; returns those that are no arrays, whose children are to be read.
+fn read_nodes(hierarchy: &mut Hierarchy, store: &Store, candidates: Vec<Candidate>) -> Vec<Folder> {
     let first = read_first(store, &candidates);
-    let mut groups = Vec::new();
+    let mut folders = Vec::new();
     let mut v2 = Vec::new();
     for (candidate, (v3, array)) in candidates.into_iter().zip(first) {
         let path = candidate.path();
-        let v3 = document(hierarchy, &path, "zarr.json", Some(v3));
-        let array = document(hierarchy, &path, ".zarray", Some(array));
+        let v3 = document(&path, "zarr.json", Some(v3));
+        let array = document(&path, ".zarray", Some(array));
         match (v3, array) {
             (Document::Parsed(v3), array) => {
                 if !matches!(array, Document::Absent) {
-                    hierarchy.defect(
-                        &path,
-                        "mixed-formats",
-                        "both zarr.json and .zarray are here; zarr.json is read",
-                    );
+                    let message = "both zarr.json and .zarray are here; zarr.json is read";
+                    hierarchy.losing(Loss::Unused, &path, "mixed-formats", message);
+                }
+                if let Document::Broken(defect) = array {
+                    hierarchy.take_defect(Defect { loss: Loss::Unused, ..defect });
                 }
                 let is_group = v3.get("node_type").and_then(Json::as_str) == Some("group");
                 hierarchy.add_v3(path, v3);
                 if is_group {
-                    groups.push((candidate, Metadata::V3));
+                    folders.push(Folder::of(candidate, Metadata::V3));
                 }
             }
-            (Document::Broken, Document::Absent | Document::Broken)
-            | (Document::Absent, Document::Broken) => {}
-            (_, array) => v2.push((candidate, array)),
+            (Document::Broken(defect), Document::Broken(other)) => {
+                hierarchy.take_defect(defect);
+                hierarchy.take_defect(other);
+            }
+            (Document::Broken(defect), Document::Absent) | (Document::Absent, Document::Broken(defect)) => {
+                hierarchy.take_defect(defect);
+            }
+            (Document::Broken(defect), array @ Document::Parsed(_)) => {
+                hierarchy.take_defect(defect);
+                v2.push((candidate, array));
+            }
+            (Document::Absent, array) => v2.push((candidate, array)),
         }
     }
     let keys: Vec<String> = v2
@@ -191,29 +305,30 @@ fn read_nodes(
     let mut second = store.get_many(&keys, MAX_DOCUMENT_BYTES).into_iter();
     for (candidate, array) in v2 {
         let path = candidate.path();
-        let attributes = match document(hierarchy, &path, ".zattrs", second.next()) {
-            Document::Parsed(Json::Object(attributes)) => attributes,
-            Document::Parsed(_) => {
-                hierarchy.defect(&path, "malformed-metadata", ".zattrs is not an object");
-                Object::default()
-            }
-            Document::Absent | Document::Broken => Object::default(),
-        };
+        let attributes = document(&path, ".zattrs", second.next());
         match array {
-            Document::Parsed(array) => hierarchy.add_v2_array(path, array, attributes),
-            _ => match document(hierarchy, &path, ".zgroup", second.next()) {
+            Document::Parsed(array) => {
+                let attributes = attributes.into_attributes(hierarchy, &path).unwrap_or_default();
+                hierarchy.add_v2_array(path, array, attributes);
+            }
+            _ => match document(&path, ".zgroup", second.next()) {
                 Document::Parsed(group) => {
+                    let attributes = attributes.into_attributes(hierarchy, &path).unwrap_or_default();
                     hierarchy.add_v2_group(path, group, attributes);
-                    groups.push((candidate, Metadata::V2));
+                    folders.push(Folder::of(candidate, Metadata::V2));
                 }
-                Document::Absent if candidate.parent != Metadata::None => {
-                    groups.push((candidate, Metadata::None));
+                Document::Absent => {
+                    if attributes.into_attributes(hierarchy, &path).is_some() {
+                        let message = ".zattrs without .zarray or .zgroup: attributes of no node";
+                        hierarchy.malformed(Loss::Unused, &path, message);
+                    }
+                    folders.push(Folder::of(candidate, Metadata::None));
                 }
-                Document::Absent | Document::Broken => {}
+                Document::Broken(defect) => hierarchy.take_defect(defect),
             },
         }
     }
-    groups
+    folders
 }
 
 /// Reads `zarr.json` and `.zarray` of each candidate. Over a network nodes below a v3 group are asked for the first alone, and
@@ -249,20 +364,35 @@ fn read_first(store: &Store, candidates: &[Candidate]) -> Vec<(FetchResult, Fetc
 
 enum Document {
     Absent,
-    Broken,
+    Broken(Defect),
     Parsed(Json),
 }
 
-fn document(hierarchy: &mut Hierarchy, path: &str, name: &str, fetched: Option<FetchResult>) -> Document {
+impl Document {
+    /// Returns the attributes that a `.zattrs` holds; where it is broken none, and a defect.
+    fn into_attributes(self, hierarchy: &mut Hierarchy, path: &str) -> Option<Object> {
+        match self {
+            Self::Parsed(Json::Object(attributes)) => Some(attributes),
+            Self::Parsed(_) => {
+                hierarchy.malformed(Loss::Attributes, path, ".zattrs is not an object");
+                None
+            }
+            Self::Broken(defect) => {
+                hierarchy.take_defect(defect);
+                None
+            }
+            Self::Absent => None,
+        }
+    }
+}
+
+fn document(path: &str, name: &str, fetched: Option<FetchResult>) -> Document {
     match fetched {
         None | Some(Ok(None)) => Document::Absent,
         Some(Ok(Some(text))) => {
-            hierarchy.parse_document(path, name, &text).map_or(Document::Broken, Document::Parsed)
+            parse_document(path, name, &text).map_or_else(Document::Broken, Document::Parsed)
         }
-        Some(Err(error)) => {
-            hierarchy.unreadable_node(path, &error);
-            Document::Broken
-        }
+        Some(Err(error)) => Document::Broken(unreadable(loss_of(path, name), path, &error)),
     }
 }
 
@@ -272,6 +402,7 @@ mod tests {
 
     use crate::hierarchy::Hierarchy;
     use crate::location::StoreUrl;
+    use crate::metadata::Loss;
     use crate::store::StoreOptions;
 
     #[test]
@@ -290,7 +421,64 @@ mod tests {
         let url = StoreUrl::Local(folder.path().to_owned());
         let hierarchy = Hierarchy::open(&url, &StoreOptions::default()).unwrap();
         assert!(hierarchy.unreadable);
-        assert_eq!(hierarchy.broken_nodes().len(), 1);
+        assert_eq!(hierarchy.losses().count(), 1);
+    }
+
+    fn write(root: &std::path::Path, files: &[(&str, &str)]) {
+        for (key, text) in files {
+            std::fs::create_dir_all(root.join(key).parent().unwrap()).unwrap();
+            std::fs::write(root.join(key), text).unwrap();
+        }
+    }
+
+    fn paths(hierarchy: &Hierarchy) -> Vec<&str> {
+        hierarchy.arrays.iter().map(|array| array.path.as_str()).collect()
+    }
+
+    const GROUP: &str = r#"{"zarr_format":2}"#;
+    const ARRAY: &str = r#"{"zarr_format":2,"shape":[4],"chunks":[2],"dtype":"|u1","fill_value":0,"compressor":null,"filters":null,"order":"C"}"#;
+
+    #[test]
+    fn nodes_below_folders_without_documents_are_found_and_those_folders_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let files =
+            [(".zgroup", GROUP), ("A/1/.zgroup", GROUP), ("A/1/0/.zarray", ARRAY), ("B/2/3/.zarray", ARRAY)];
+        write(folder.path(), &files);
+        write(folder.path(), &[("lost/0/0", "chunk"), ("lost/0/1", "chunk"), ("README", "text")]);
+        let hierarchy =
+            Hierarchy::open(&StoreUrl::Local(folder.path().to_owned()), &StoreOptions::default()).unwrap();
+        assert_eq!(paths(&hierarchy), ["/A/1/0", "/B/2/3"]);
+        let named: Vec<_> =
+            hierarchy.defects.iter().map(|defect| (defect.path.as_str(), defect.rule)).collect();
+        assert_eq!(named, [("/A", "implicit-group"), ("/B", "implicit-group"), ("/B/2", "implicit-group")]);
+        assert_eq!(hierarchy.foreign.count(), 3);
+    }
+
+    #[test]
+    fn groups_may_be_nested_deeply() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut path = String::new();
+        for level in 0..60 {
+            write(folder.path(), &[(&format!("{path}.zgroup"), GROUP)]);
+            path += &format!("{level}/");
+        }
+        write(folder.path(), &[(&format!("{path}.zarray"), ARRAY)]);
+        let hierarchy =
+            Hierarchy::open(&StoreUrl::Local(folder.path().to_owned()), &StoreOptions::default()).unwrap();
+        assert_eq!((hierarchy.arrays.len(), hierarchy.groups.len(), hierarchy.defects.len()), (1, 60, 0));
+    }
+
+    #[test]
+    fn chunks_of_a_lost_array_are_listed_up_to_a_limit() {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), &[(".zgroup", GROUP)]);
+        for chunk in 0..=super::MAX_UNDOCUMENTED {
+            std::fs::create_dir_all(folder.path().join(format!("lost/{chunk}"))).unwrap();
+        }
+        let hierarchy =
+            Hierarchy::open(&StoreUrl::Local(folder.path().to_owned()), &StoreOptions::default()).unwrap();
+        let losses: Vec<_> = hierarchy.losses().map(|defect| (defect.path.as_str(), defect.loss)).collect();
+        assert_eq!(losses, [("/lost", Loss::Node)]);
     }
 
     #[test]
@@ -302,6 +490,7 @@ mod tests {
         let hierarchy = Hierarchy::open(&url, &StoreOptions::default()).unwrap();
         let found: Vec<_> =
             hierarchy.defects.iter().map(|defect| (defect.path.as_str(), defect.rule)).collect();
-        assert_eq!(found, [("/q", "malformed-metadata")]);
+        assert_eq!(found, [("/q", "unreadable")]);
+        assert_eq!(hierarchy.defects[0].loss, Loss::Node);
     }
 }

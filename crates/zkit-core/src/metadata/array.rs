@@ -6,7 +6,7 @@ use super::codec_faults::codec_faults;
 use super::codec_spec::{self, CodecSpec, ShardingSpec};
 use super::data_type::DataType;
 use super::data_type_parse;
-use super::defect::Defect;
+use super::defect::{Defect, Loss};
 use super::dimensions;
 use super::fill::{self, FillValue};
 use super::json::{Json, Object};
@@ -140,12 +140,13 @@ impl ArrayMetadata {
         defects: &mut Vec<Defect>,
     ) -> Result<Self, Defect> {
         parse_v2(path, document, attributes, defects)
-            .map_err(|(rule, message)| Defect::new(path, rule, message))
+            .map_err(|(rule, message)| Defect::losing(Loss::Node, path, rule, message))
     }
 
     /// Reads `zarr.json` of an array; what is wrong but leaves the array readable is added to `defects`.
     pub fn parse_v3(path: &str, document: Object, defects: &mut Vec<Defect>) -> Result<Self, Defect> {
-        parse_v3(path, document, defects).map_err(|(rule, message)| Defect::new(path, rule, message))
+        parse_v3(path, document, defects)
+            .map_err(|(rule, message)| Defect::losing(Loss::Node, path, rule, message))
     }
 
     /// Returns the array's shape.
@@ -338,7 +339,7 @@ fn parse_v3(path: &str, mut document: Object, defects: &mut Vec<Defect>) -> Resu
     let fill_json = document.get("fill_value").ok_or_else(|| malformed("no fill_value"))?;
     let fill_value = fill::parse_v3(fill_json, &data_type);
     let dimension_names = dimensions::of_v3(&document, shape.len()).unwrap_or_else(|message| {
-        defects.push(Defect::new(path, "malformed-metadata", message));
+        defects.push(Defect::remark(path, "malformed-metadata", message));
         None
     });
     let metadata = ArrayMetadata {
@@ -492,19 +493,19 @@ fn check(path: &str, metadata: &ArrayMetadata, defects: &mut Vec<Defect>) -> Res
     let chunk_bytes = item_bytes.saturating_mul(chunk_elements);
     if unit_bytes >= ABSURD_UNIT_BYTES || chunk_bytes >= ABSURD_CHUNK_BYTES {
         let size = crate::units::Bytes(chunk_bytes);
-        defects.push(Defect::new(path, "absurd-shape", format!("one chunk decodes to {size}")));
+        defects.push(Defect::remark(path, "absurd-shape", format!("one chunk decodes to {size}")));
     }
     if let FillValue::Invalid(message) = &metadata.fill_value {
-        defects.push(Defect::new(path, "malformed-metadata", message.clone()));
+        defects.push(Defect::remark(path, "malformed-metadata", message.clone()));
     }
     for name in metadata.unknown_codecs() {
         let message =
             format!("the codec `{name}` is not one that zkit decodes; chunks can only be counted and copied");
-        defects.push(Defect::new(path, "unsupported-codec", message));
+        defects.push(Defect::remark(path, "unsupported-codec", message));
     }
     if let (ZarrFormat::V3, Some(codecs)) = (metadata.format, metadata.document.get("codecs")) {
         let faults = codec_faults(codecs, &metadata.data_type);
-        defects.extend(faults.into_iter().map(|fault| Defect::new(path, "malformed-metadata", fault)));
+        defects.extend(faults.into_iter().map(|fault| Defect::remark(path, "malformed-metadata", fault)));
     }
     if let Some(sharding) = metadata.sharding() {
         check_shards(path, metadata, sharding, defects);
@@ -519,7 +520,7 @@ fn check_shards(path: &str, metadata: &ArrayMetadata, sharding: &ShardingSpec, d
     if !divides {
         let message =
             format!("shards of {shard_shape:?} do not hold whole inner chunks of {:?}", sharding.chunk_shape);
-        defects.push(Defect::new(path, "malformed-metadata", message));
+        defects.push(Defect::remark(path, "malformed-metadata", message));
     }
 }
 

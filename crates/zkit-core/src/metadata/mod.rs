@@ -24,7 +24,7 @@ pub use compressor::TargetCodec;
 pub(crate) use compressor::shuffle_for;
 pub use convert::{AbsentChunks, ChecksumChoice, Conversion, Target, convert, group_documents};
 pub use data_type::{DataType, Field, Swap, TimeKind};
-pub use defect::Defect;
+pub use defect::{Defect, Loss};
 pub use fill::FillValue;
 pub use json::{Json, JsonError, Object};
 pub use layout::Layout;

@@ -12,7 +12,7 @@ use super::spill::Spill;
 use crate::codec::{Chain, Recoder};
 use crate::error::{Error, ErrorKind, Result};
 use crate::grid::ChunkSet;
-use crate::hierarchy::{ArrayNode, GroupNode};
+use crate::hierarchy::{ArrayNode, GroupNode, LeftOut, Reviewed};
 use crate::metadata::{
     AbsentChunks, ArrayMetadata, Conversion, Target, TargetCodec, ZarrFormat, convert, group_documents,
 };
@@ -149,15 +149,25 @@ pub struct Totals {
 pub struct StoreCopy {
     /// The groups.
     pub groups: Vec<GroupNode>,
+    /// What of the sources the copy does not have.
+    pub left_out: Vec<LeftOut>,
     /// The format of the copy's root, and of groups that the source lacks.
     pub format: ZarrFormat,
+}
+
+impl StoreCopy {
+    /// Returns the copy of a source in `format`, whose groups become `groups_format`, or stay what they are.
+    pub(super) fn new(source: &Reviewed, format: ZarrFormat, groups_format: Option<ZarrFormat>) -> Self {
+        let groups = source.groups().iter().map(|group| converted_group(group.clone(), groups_format));
+        Self { groups: groups.collect(), left_out: source.left_out().to_vec(), format }
+    }
 }
 
 /// One store to copy.
 #[derive(Debug, Clone)]
 pub struct WantedStore {
-    /// Its groups.
-    pub groups: Vec<GroupNode>,
+    /// Its groups, and what of it is not copied.
+    pub reviewed: Reviewed,
     /// Its arrays.
     pub arrays: Vec<Wanted>,
 }
@@ -202,15 +212,14 @@ pub fn plan_copy(wanted: Vec<WantedStore>, wish: &Wish) -> Result<CopyPlan> {
     let mut arrays = Vec::new();
     for (store, wanted) in wanted.into_iter().enumerate() {
         let format = wish.format.unwrap_or_else(|| {
-            let first = wanted.groups.first().map(|group| group.format);
+            let first = wanted.reviewed.groups().first().map(|group| group.format);
             let array = || wanted.arrays.first().map(|wanted| wanted.array.metadata.format);
             first.or_else(array).unwrap_or(ZarrFormat::V3)
         });
         for array in wanted.arrays {
             arrays.push(plan_array(store, array)?);
         }
-        let groups = wanted.groups.into_iter().map(|group| converted_group(group, wish.format)).collect();
-        stores.push(StoreCopy { groups, format });
+        stores.push(StoreCopy::new(&wanted.reviewed, format, wish.format));
     }
     finish(arrays, stores, wish)
 }
@@ -332,7 +341,7 @@ fn strategy(
     Ok((Strategy::Recode, why, conversion))
 }
 
-pub(super) fn converted_group(group: GroupNode, format: Option<ZarrFormat>) -> GroupNode {
+fn converted_group(group: GroupNode, format: Option<ZarrFormat>) -> GroupNode {
     let format = format.unwrap_or(group.format);
     if format == group.format {
         return group;

@@ -12,7 +12,7 @@ use xxhash_rust::xxh3::Xxh3Default;
 
 use super::rechunk::SourceKind;
 use crate::grid::{Grid, product};
-use crate::hierarchy::{ArrayNode, GroupNode};
+use crate::hierarchy::{ArrayNode, Reviewed};
 use crate::metadata::{Object, Target, ZarrFormat};
 use crate::units::saturating_usize;
 
@@ -82,8 +82,8 @@ pub struct WantedGather {
 /// One store of slices, as it is wanted.
 #[derive(Debug, Clone)]
 pub struct WantedSlice {
-    /// Its groups, the root first.
-    pub groups: Vec<GroupNode>,
+    /// Its groups, the root first, and what of the sources is not taken.
+    pub reviewed: Reviewed,
     /// Its format.
     pub format: ZarrFormat,
     /// Its arrays.

@@ -1,6 +1,6 @@
 //! The plan of slices: copies whose arrays are put together of picked elements of others.
 
-use super::copy::{ArrayCopy, CopyPlan, MOST_OBJECTS, StoreCopy, Strategy, Wish, converted_group, finish};
+use super::copy::{ArrayCopy, CopyPlan, MOST_OBJECTS, StoreCopy, Strategy, Wish, finish};
 use super::gather::{Axes, Gather, WantedGather, WantedSlice};
 use super::layout::check_frames;
 use super::rechunk::SourceKind;
@@ -21,8 +21,7 @@ pub fn plan_slice(wanted: Vec<WantedSlice>, wish: &Wish) -> Result<CopyPlan> {
         for array in &wanted.arrays {
             arrays.push(plan_gather(store, array, wish.source, &mut axes)?);
         }
-        let groups = wanted.groups.into_iter().map(|group| converted_group(group, Some(wanted.format)));
-        stores.push(StoreCopy { groups: groups.collect(), format: wanted.format });
+        stores.push(StoreCopy::new(&wanted.reviewed, wanted.format, Some(wanted.format)));
     }
     finish(arrays, stores, wish)
 }

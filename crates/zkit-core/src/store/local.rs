@@ -101,7 +101,7 @@ impl LocalStore {
         format!("`{key}` in {}", self.root.display())
     }
 
-    /// Opens a regular file; `None` if it is absent or a directory.
+    /// Opens a regular file; `None` if it is absent. A directory in its place is unreadable: it hides what should be there.
     fn open_object(&self, key: &str) -> Result<Option<(File, u64)>> {
         let failed = |error: io::Error| io_error(&format!("could not read {}", self.place(key)), error);
         let file: File = match self.open_beneath(key, OFlags::empty()) {
@@ -116,19 +116,14 @@ impl LocalStore {
             Err(error) => return Err(failed(error)),
         };
         let metadata = file.metadata().map_err(failed)?;
-        if metadata.is_dir() {
-            self.saw(key, || Seen::Absent);
-            return Ok(None);
-        }
         self.saw(key, || {
             let stamp = local_stamp(metadata.mtime(), metadata.mtime_nsec(), metadata.ino());
             Seen::Object(ObjectStat { size: metadata.size(), stamp })
         });
         if !metadata.is_file() {
-            return Err(Error::new(
-                ErrorKind::Unreadable,
-                format!("could not read {}: it is not a regular file", self.place(key)),
-            ));
+            let what = if metadata.is_dir() { "a directory" } else { "not a regular file" };
+            let message = format!("could not read {}: it is {what}", self.place(key));
+            return Err(Error::new(ErrorKind::Unreadable, message));
         }
         Ok(Some((file, metadata.len())))
     }

@@ -16,7 +16,7 @@ use zkit_core::engine::{
 };
 use zkit_core::error::Result;
 use zkit_core::event::{Observer as _, Silent};
-use zkit_core::hierarchy::Hierarchy;
+use zkit_core::hierarchy::{Hierarchy, Reviewed};
 use zkit_core::metadata::{ChecksumChoice, Layout, Target, TargetCodec};
 use zkit_core::plan::{CopyPlan, SourceKind, Stored, Wanted, WantedStore, Wish, plan_copy};
 use zkit_core::publish::{Consolidate, metadata_documents};
@@ -289,7 +289,10 @@ impl Case {
             source: SourceKind::Local,
             scratch_bytes: self.scratch_bytes,
         };
-        plan_copy(vec![WantedStore { groups: Vec::new(), arrays: vec![wanted] }], &wish)
+        plan_copy(
+            vec![WantedStore { reviewed: Reviewed::together(Vec::new(), []), arrays: vec![wanted] }],
+            &wish,
+        )
     }
 
     /// Copies the source; with more memory where the case has too little.

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use zkit_core::cancel::Cancel;
 use zkit_core::engine::{Endpoint, OnCorrupt, Proof, Resources, RunOptions, Sink, Verify, run_copy, verify};
 use zkit_core::event::Silent;
-use zkit_core::hierarchy::Hierarchy;
+use zkit_core::hierarchy::{Hierarchy, Reviewed};
 use zkit_core::metadata::{ChecksumChoice, Layout, Target, TargetCodec, ZarrFormat};
 use zkit_core::plan::{
     ABSENT, CopyPlan, Joined, Part, Pick, SourceKind, WantedGather, WantedSlice, Wish, plan_slice,
@@ -193,8 +193,11 @@ impl Slice {
     }
 
     fn plan(&self, memory_bytes: u64) -> zkit_core::error::Result<CopyPlan> {
-        let wanted =
-            WantedSlice { groups: Vec::new(), format: ZarrFormat::V3, arrays: vec![self.wanted.clone()] };
+        let wanted = WantedSlice {
+            reviewed: Reviewed::together(Vec::new(), []),
+            format: ZarrFormat::V3,
+            arrays: vec![self.wanted.clone()],
+        };
         let wish = Wish {
             format: None,
             memory_bytes,

@@ -6,6 +6,7 @@ use zkit_report::{Column, Document, Facts, Table, format};
 
 use super::Own;
 use super::arrays::{self, ArrayOutput};
+use super::left_out::{self, LeftOutOutput};
 use super::stages::Seconds;
 use crate::memory;
 use crate::shell::Shell;
@@ -42,6 +43,8 @@ struct DoneOutput<'a, Fields> {
     resumed_objects: u64,
     /// Source chunks that were skipped; fill values stand in their place.
     corrupt_chunks: Vec<CorruptOutput>,
+    /// What of the sources the copy does not have.
+    left_out: Vec<LeftOutOutput>,
     #[serde(flatten)]
     own: &'a Fields,
     arrays: Vec<ArrayOutput>,
@@ -140,6 +143,7 @@ fn output<'a, Fields: Serialize>(
         remaining_units: 0,
         resumed_objects: done.written.resumed_objects,
         corrupt_chunks: corrupt.collect(),
+        left_out: left_out::outputs(plan),
         own: &own.fields,
         arrays: arrays::outputs(run, own.codec_reasons),
     }
@@ -181,6 +185,7 @@ fn document<Fields>(
         corrupt.row([chunk.path.clone(), format!("{:?}{inner}", chunk.chunk), chunk.message.clone()]);
     }
     document.table(corrupt);
+    document.table(left_out::table(&output.left_out));
     document
 }
 

@@ -2,6 +2,7 @@
 
 mod arrays;
 mod done;
+mod left_out;
 mod own;
 mod plan;
 mod stages;

@@ -10,6 +10,7 @@ use zkit_report::{Document, Facts, format};
 
 use super::Own;
 use super::arrays::{self, ArrayOutput};
+use super::left_out::{self, LeftOutOutput};
 use crate::writing::costs::Costs;
 use crate::writing::run::Run;
 
@@ -38,6 +39,8 @@ struct PlanOutput<'a, Fields> {
     write_bytes_per_second: Option<f64>,
     requests: u64,
     free_bytes: Option<u64>,
+    /// What of the sources the copy will not have.
+    left_out: Vec<LeftOutOutput>,
     #[serde(flatten)]
     own: &'a Fields,
     arrays: Vec<ArrayOutput>,
@@ -76,6 +79,7 @@ pub fn emit_plan<Fields: Serialize>(
         write_bytes_per_second: costs.probe.map(|probe| probe.bytes_per_second),
         requests: if remote { plan.totals.chunks_read } else { 0 },
         free_bytes: costs.free_bytes,
+        left_out: left_out::outputs(plan),
         own: &own.fields,
         arrays: arrays::outputs(run, own.codec_reasons),
     };
@@ -86,6 +90,7 @@ pub fn emit_plan<Fields: Serialize>(
         document.table(table.clone());
     });
     document.table(arrays::table(plan));
+    document.table(left_out::table(&output.left_out));
     run.shell.emit(&document, &output)
 }
 

@@ -100,7 +100,7 @@ impl Keys {
 
     /// Returns a defect that names the keys, if there are any.
     pub(super) fn defect(&self, path: &str, rule: &'static str, what: &str) -> Option<Defect> {
-        (self.count > 0).then(|| Defect::new(path, rule, format!("{what}: {}", self.in_words())))
+        (self.count > 0).then(|| Defect::remark(path, rule, format!("{what}: {}", self.in_words())))
     }
 }
 

@@ -126,7 +126,7 @@ pub fn read_n5(store: &Store, closeness: Option<Closeness>) -> Result<N5Containe
             Ok(None) => {}
             Err((rule, message)) => {
                 let path = path_of(&prefix);
-                let defects = vec![Defect::new(&path, rule, message)];
+                let defects = vec![Defect::remark(&path, rule, message)];
                 broken.push(N5Dataset { path, defects, ..N5Dataset::default() });
             }
         }

@@ -17,10 +17,11 @@ use parquet::record::{Field, Row};
 use super::{Builder, References};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hierarchy::consolidated;
+use crate::hierarchy::foreign::Foreign;
 use crate::hierarchy::node::{ArrayNode, Consolidated, Container, Hierarchy, StoreKind};
 use crate::hierarchy::open::MAX_DOCUMENT_BYTES;
 use crate::location::StoreUrl;
-use crate::metadata::Json;
+use crate::metadata::{Json, Loss};
 use crate::store::{Document, Locate, Located, ReferenceStore, Store, StoreOptions, join};
 
 /// Files of references that are larger are refused, and so are those that claim to decode to more than the second number.
@@ -80,9 +81,11 @@ impl Hierarchy {
             arrays: Vec::new(),
             defects: Vec::new(),
             unreadable: false,
+            foreign: Foreign::default(),
         };
         consolidated::read_v2(&mut hierarchy, document);
         hierarchy.consolidated = Consolidated::None;
+        hierarchy.note_implicit_groups();
         hierarchy.sort();
         Ok((hierarchy, ParquetReferences { store, record_size }))
     }
@@ -98,7 +101,7 @@ impl Hierarchy {
             Ok(read) => read,
             Err(error) if error.kind() == ErrorKind::Corrupt => {
                 let mut hierarchy = Self::without_store(url, StoreKind::KerchunkParquet, container);
-                hierarchy.defect("/", "malformed-metadata", error.one_line());
+                hierarchy.malformed(Loss::Node, "/", error.one_line());
                 return Ok(hierarchy);
             }
             Err(error) => return Err(error),
