@@ -1,14 +1,12 @@
 //! `zkit compare`: whether two stores hold the same arrays, dimensions, attributes and values.
 
-mod metadata;
-
 use clap::Args;
 use serde::Serialize;
 use zkit_cli::args::{ResourceArgs, SelectArgs, StoreArgs};
 use zkit_cli::{Command, Exit, Shell};
 use zkit_core::engine::{self, Pair, Resources};
 use zkit_core::error::{Error, ErrorKind};
-use zkit_core::hierarchy::{ArrayNode, Hierarchy};
+use zkit_core::hierarchy::{ArrayNode, Difference, Hierarchy, differences};
 use zkit_core::location::StoreUrl;
 use zkit_core::metadata::{Defect, Loss};
 use zkit_report::{Column, Document, Facts, Table, format};
@@ -64,6 +62,12 @@ struct DifferenceOutput {
     index: Option<Vec<u64>>,
 }
 
+impl From<Difference> for DifferenceOutput {
+    fn from(Difference { path, what, left, right }: Difference) -> Self {
+        Self { path, what: what.name(), left, right, index: None }
+    }
+}
+
 impl Command for Compare {
     const NAME: &'static str = "compare";
     type Args = CompareArgs;
@@ -82,7 +86,8 @@ impl Command for Compare {
         let stores = (left.readable_store()?, right.readable_store()?);
         let filter = args.select.filter();
         let takes = |path: &str| filter.takes(path);
-        let mut differences = metadata::differences(&left, &right, &takes);
+        let mut differences: Vec<_> =
+            (differences(&left, &right, &takes).into_iter()).map(DifferenceOutput::from).collect();
         let pairs: Vec<Pair<'_>> = args
             .select
             .take(left.arrays.iter().collect())?

@@ -33,6 +33,7 @@ pub const RULES: &[&Rule] = &[
     &rules::error_body::RULE,
     &rules::fill_value_confusion::RULE,
     &rules::foreign_file::RULE,
+    &rules::implicit_group::RULE,
     &rules::infinite::RULE,
     &rules::malformed_metadata::RULE,
     &rules::metadata_only_array::RULE,

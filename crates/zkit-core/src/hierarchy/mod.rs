@@ -3,6 +3,7 @@
 mod beside;
 mod classify;
 mod consolidated;
+mod differences;
 mod foreign;
 mod node;
 mod open;
@@ -11,6 +12,7 @@ mod review;
 mod walk;
 
 pub use beside::Consolidation;
+pub use differences::{Difference, Differs, differences};
 pub use foreign::Foreign;
 pub use node::{ArrayNode, Consolidated, Container, GroupNode, Hierarchy, StoreKind};
 pub use open::Ahead;

@@ -154,7 +154,7 @@ mod tests {
             ("b/.zarray", "\u{feff}{}", "the node", 1),
             ("g/.zgroup", "null", "the node", 2),
             ("g/.zgroup", "{", "the node", 1),
-            ("g/zarr.json", "{", "the node", 2),
+            ("g/zarr.json", "{", "the node", 1),
             (".zmetadata", "{", "the consolidated metadata", 2),
             (".zmetadata", &nodes, "the node", 1),
         ] {

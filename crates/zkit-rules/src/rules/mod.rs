@@ -23,6 +23,7 @@ pub(crate) mod empty_store;
 pub(crate) mod error_body;
 pub(crate) mod fill_value_confusion;
 pub(crate) mod foreign_file;
+pub(crate) mod implicit_group;
 pub(crate) mod infinite;
 pub(crate) mod malformed_metadata;
 pub(crate) mod metadata_only_array;

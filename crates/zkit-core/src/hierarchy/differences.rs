@@ -1,21 +1,58 @@
-//! What can be compared without reading a chunk: nodes, shapes, types, dimensions, attributes.
+//! How the metadata of two stores differs: nodes, shapes, types, dimensions, attributes.
 
 use std::collections::BTreeSet;
 
-use zkit_core::hierarchy::{ArrayNode, Hierarchy};
-use zkit_core::metadata::{Json, Object};
-
-use crate::DifferenceOutput;
+use super::node::{ArrayNode, Hierarchy};
+use crate::metadata::{Json, Object};
 
 /// Attributes by which v2 and v3 stores say the same in different ways.
 const OF_THE_FORMAT: [&str; 2] = ["_ARRAY_DIMENSIONS", "_FillValue"];
 
+/// One way in which the metadata of two stores differs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// The node's path.
+    pub path: String,
+    /// What differs.
+    pub what: Differs,
+    /// What the one store has.
+    pub left: Option<String>,
+    /// What the other store has.
+    pub right: Option<String>,
+}
+
+/// What of a node differs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Differs {
+    /// One store does not have it.
+    Missing,
+    /// Its shape.
+    Shape,
+    /// Its data type.
+    DataType,
+    /// The names of its dimensions.
+    Dimensions,
+    /// One of its attributes.
+    Attributes,
+}
+
+impl Differs {
+    /// Returns the name in JSON output.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Missing => "missing",
+            Self::Shape => "shape",
+            Self::DataType => "data-type",
+            Self::Dimensions => "dimensions",
+            Self::Attributes => "attributes",
+        }
+    }
+}
+
 /// Returns how the metadata of two stores differs, for the nodes that `takes` names.
-pub(crate) fn differences(
-    left: &Hierarchy,
-    right: &Hierarchy,
-    takes: &dyn Fn(&str) -> bool,
-) -> Vec<DifferenceOutput> {
+///
+/// Chunks, codecs and the Zarr format may differ; of attributes those by which the formats say the same in other ways.
+pub fn differences(left: &Hierarchy, right: &Hierarchy, takes: &dyn Fn(&str) -> bool) -> Vec<Difference> {
     let mut found = Vec::new();
     let paths: BTreeSet<&str> = [left, right]
         .iter()
@@ -25,12 +62,11 @@ pub(crate) fn differences(
     for path in paths {
         match (left.array(path), right.array(path)) {
             (Some(left), Some(right)) => arrays(left, right, &mut found),
-            (here, there) => found.push(DifferenceOutput {
+            (here, there) => found.push(Difference {
                 path: path.to_owned(),
-                what: "missing",
+                what: Differs::Missing,
                 left: here.map(|_| "array".to_owned()),
                 right: there.map(|_| "array".to_owned()),
-                index: None,
             }),
         }
     }
@@ -47,12 +83,11 @@ pub(crate) fn differences(
             }
             // a root without attributes says nothing that its children do not
             (here, there) if path == "/" && lone_root_is_empty(left, here, right, there) => {}
-            (here, there) => found.push(DifferenceOutput {
+            (here, there) => found.push(Difference {
                 path: path.to_owned(),
-                what: "missing",
+                what: Differs::Missing,
                 left: here.map(|_| "group".to_owned()),
                 right: there.map(|_| "group".to_owned()),
-                index: None,
             }),
         }
     }
@@ -69,22 +104,16 @@ fn lone_root_is_empty(
     root.is_some_and(|root| root.attributes.is_empty())
 }
 
-fn arrays(left: &ArrayNode, right: &ArrayNode, found: &mut Vec<DifferenceOutput>) {
+fn arrays(left: &ArrayNode, right: &ArrayNode, found: &mut Vec<Difference>) {
     let (a, b) = (&left.metadata, &right.metadata);
     let mut differ = |what, one: String, other: String| {
         if one != other {
-            found.push(DifferenceOutput {
-                path: left.path.clone(),
-                what,
-                left: Some(one),
-                right: Some(other),
-                index: None,
-            });
+            found.push(Difference { path: left.path.clone(), what, left: Some(one), right: Some(other) });
         }
     };
-    differ("shape", format!("{:?}", a.shape()), format!("{:?}", b.shape()));
-    differ("data-type", a.data_type.to_string(), b.data_type.to_string());
-    differ("dimensions", dimensions(left), dimensions(right));
+    differ(Differs::Shape, format!("{:?}", a.shape()), format!("{:?}", b.shape()));
+    differ(Differs::DataType, a.data_type.to_string(), b.data_type.to_string());
+    differ(Differs::Dimensions, dimensions(left), dimensions(right));
     attributes(&left.path, &a.attributes, &b.attributes, a.format == b.format, found);
 }
 
@@ -94,13 +123,7 @@ fn dimensions(array: &ArrayNode) -> String {
     names.iter().map(|name| name.as_deref().unwrap_or("-")).collect::<Vec<_>>().join(", ")
 }
 
-fn attributes(
-    path: &str,
-    left: &Object,
-    right: &Object,
-    same_format: bool,
-    found: &mut Vec<DifferenceOutput>,
-) {
+fn attributes(path: &str, left: &Object, right: &Object, same_format: bool, found: &mut Vec<Difference>) {
     let keys: BTreeSet<&str> = left.iter().chain(right.iter()).map(|(key, _)| key).collect();
     for key in keys.into_iter().filter(|key| same_format || !OF_THE_FORMAT.contains(key)) {
         let (a, b) = (left.get(key), right.get(key));
@@ -108,12 +131,11 @@ fn attributes(
             continue;
         }
         let show = |value: Option<&Json>| value.map(|value| format!("{key} = {value}"));
-        found.push(DifferenceOutput {
+        found.push(Difference {
             path: path.to_owned(),
-            what: "attributes",
+            what: Differs::Attributes,
             left: show(a),
             right: show(b),
-            index: None,
         });
     }
 }
