@@ -68,8 +68,12 @@ impl Hierarchy {
         let losses: Vec<&Defect> = self.losses().filter(|defect| concerns(defect)).collect();
         let refused: Vec<&Defect> =
             losses.iter().copied().filter(|defect| defect.loss != Loss::Unused).collect();
-        if let (Some(first), Broken::Refuse) = (refused.first(), broken) {
-            return Err(self.refusal(first, refused.len()));
+        let all = refused.iter().find(|defect| defect.loss == Loss::Node && defect.path == "/");
+        match (refused.first(), all, broken) {
+            (Some(first), _, Broken::Refuse) => return Err(self.refusal(first, refused.len())),
+            // nothing would be left to copy
+            (_, Some(root), Broken::LeaveOut) => return Err(self.refusal(root, 1)),
+            _ => {}
         }
         let mut left_out: Vec<LeftOut> = losses.iter().map(|defect| self.left_out(defect)).collect();
         if self.foreign.count() > 0 {

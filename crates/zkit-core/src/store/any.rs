@@ -402,7 +402,7 @@ impl Store {
         visit: &mut dyn FnMut(ObjectInfo<'_>) -> ControlFlow<()>,
     ) -> Result<()> {
         match self {
-            Self::Local(store) => store.list_while(prefix, visit),
+            Self::Local(store) => store.list_while(prefix, &|_| true, visit),
             Self::Zip(store) => store.list_while(prefix, visit),
             Self::References(store) => store.list_while(prefix, visit),
             Self::Memory(store) => {
@@ -410,6 +410,24 @@ impl Store {
                 Ok(())
             }
             Self::Remote(store) => store.list_while(prefix, visit),
+        }
+    }
+
+    /// Lists the objects below `prefix` as [`Self::list_while`] does, and calls `folder` for each folder, where the store has them
+    /// beside objects: it may be where an object should be.
+    pub fn list_with_folders(
+        &self,
+        prefix: &str,
+        folder: &dyn Fn(&str),
+        visit: &mut dyn FnMut(ObjectInfo<'_>) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let enter = |key: &str| {
+            folder(key);
+            true
+        };
+        match self {
+            Self::Local(store) => store.list_while(prefix, &enter, visit),
+            _ => self.list_while(prefix, visit),
         }
     }
 

@@ -1,5 +1,6 @@
 //! What a listing says of one array: which chunks are stored, how large they are, and what else lies there.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
@@ -225,12 +226,23 @@ pub(super) fn list(
         ask(store, array, (&mut builder, asked), (observer, cancel))?;
         return Ok(builder.finish());
     }
-    store.list_while(array.prefix(), &mut |object| {
+    let in_the_way = RefCell::new(Vec::new());
+    let folder = |key: &str| {
+        let (keys, grid) = (&array.metadata.chunk_keys, &array.metadata.grid);
+        if keys.parse_key(key, grid.rank()).is_some_and(|index| grid.position_of(&index).is_some()) {
+            in_the_way.borrow_mut().push(key.to_owned());
+        }
+    };
+    store.list_with_folders(array.prefix(), &folder, &mut |object| {
         builder.object(object);
         observer.meter().objects_listed.add(1);
         if cancel.is_cancelled() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     cancel.check()?;
+    for key in in_the_way.take() {
+        let kind = ObjectKind::Special;
+        builder.object(ObjectInfo { key: &key, size: 0, kind, stamp: 0, changed: None, locked: false });
+    }
     Ok(builder.finish())
 }
 

@@ -16,14 +16,16 @@ use crate::store::key::join;
 const LINKED_FOLDERS_MOST: u32 = 10_000;
 
 impl LocalStore {
-    /// Calls `visit` for the objects below `prefix` until it breaks off; linked directories inside the store are entered.
+    /// Calls `visit` for the objects below `prefix` until it breaks off, and `enter` for each folder, which is entered where that
+    /// returns true; linked directories inside the store are folders.
     pub fn list_while(
         &self,
         prefix: &str,
+        enter: &dyn Fn(&str) -> bool,
         visit: &mut dyn FnMut(ObjectInfo<'_>) -> ControlFlow<()>,
     ) -> Result<()> {
         match self.open_beneath(prefix, OFlags::DIRECTORY) {
-            Ok(folder) => Walk::new(self, prefix, &|_: &str| true, visit).below(prefix, folder).map(|_| ()),
+            Ok(folder) => Walk::new(self, prefix, enter, visit).below(prefix, folder).map(|_| ()),
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
                 self.absent_or_dangling(prefix).map(|_| ())
             }

@@ -71,7 +71,7 @@ fn links_inside_are_read_and_links_outside_are_not() {
 
 fn listed(store: &LocalStore, prefix: &str) -> Result<Vec<(String, ObjectKind)>> {
     let mut keys = Vec::new();
-    store.list_while(prefix, &mut |object| {
+    store.list_while(prefix, &|_| true, &mut |object| {
         keys.push((object.key.to_owned(), object.kind));
         ControlFlow::Continue(())
     })?;
