@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use zkit_cli::writing::{self, Done, Earlier, Job, Own, Reach, Run};
 use zkit_cli::{Command, Exit, Shell};
-use zkit_core::engine::Resources;
+use zkit_core::engine::{Resources, Verify};
 use zkit_core::error::Error;
 use zkit_core::event::Event;
 use zkit_core::plan::{self, CopyPlan, SourceKind, Wanted, WantedStore, Wish};
@@ -112,8 +112,8 @@ impl<'a> Wishes<'a> {
             let earlier = writing::resume(
                 &self.args.write,
                 &self.reach.destination(&source.destination),
-                &|| header::header(self.args, &self.layouts, &source, &[]),
-                &|| self.is_published(&source),
+                &|before| header::header(self.args, &self.layouts, &source, (&[], Some(before))),
+                &|verify| self.is_published(&source, verify),
             )?;
             let partial = match earlier {
                 Earlier::Published => {
@@ -130,12 +130,13 @@ impl<'a> Wishes<'a> {
     }
 
     /// Returns whether what is at a destination is the copy that is asked for.
-    fn is_published(&self, source: &Source) -> anyhow::Result<bool> {
+    fn is_published(&self, source: &Source, verify: Verify) -> anyhow::Result<bool> {
         let one = std::slice::from_ref(source);
         let (chosen, _) = targets::unmeasured(self.args, &self.layouts, one)?;
         let plan = self.plan(one, &chosen)?;
         let jobs = self.jobs(one)?;
-        self.run(&jobs, &plan, &self.args.destination_text()).is_published(0, &self.reach, &DEFAULT_CODEC)
+        let destination = self.args.destination_text();
+        self.run(&jobs, &plan, &destination, &|_| Ok(())).is_published(0, &self.reach, &DEFAULT_CODEC, verify)
     }
 
     /// Returns what each array is to become; codecs that an earlier run chose by measuring are taken over.
@@ -188,7 +189,8 @@ impl<'a> Wishes<'a> {
     ) -> anyhow::Result<Exit> {
         let Resumed { sources, partials, already_done } = resumed;
         let (jobs, destination) = (self.jobs(&sources)?, self.args.destination_text());
-        let run = self.run(&jobs, plan, &destination);
+        let unchanged = |store: usize| sources[store].check_unchanged(self.args, self.shell);
+        let run = self.run(&jobs, plan, &destination, &unchanged);
         let codec_reasons: Vec<_> = chosen.iter().flatten().map(|chosen| chosen.why.clone()).collect();
         if self.args.write.dry_run {
             let costs = run.costs(&self.reach)?;
@@ -196,7 +198,7 @@ impl<'a> Wishes<'a> {
             return Ok(Exit::Done);
         }
         let partials = run.begin(partials, &self.reach, &|store| {
-            header::header(self.args, &self.layouts, &sources[store], &chosen[store])
+            header::header(self.args, &self.layouts, &sources[store], (&chosen[store], None))
         })?;
         let plan_time = started.elapsed();
         let written = run.write(partials)?;
@@ -216,7 +218,13 @@ impl<'a> Wishes<'a> {
         sources.iter().map(|source| source.job(&self.args.write)).collect()
     }
 
-    fn run<'r>(&'r self, jobs: &'r [Job<'r>], plan: &'r CopyPlan, destination: &'r str) -> Run<'r> {
+    fn run<'r>(
+        &'r self,
+        jobs: &'r [Job<'r>],
+        plan: &'r CopyPlan,
+        destination: &'r str,
+        unchanged: &'r dyn Fn(usize) -> Result<(), Error>,
+    ) -> Run<'r> {
         Run {
             args: &self.args.write,
             jobs,
@@ -224,6 +232,7 @@ impl<'a> Wishes<'a> {
             plan,
             resources: self.resources,
             on_corrupt: self.args.on_corrupt.into(),
+            unchanged,
             audit: &|_, _| Ok(()),
             shell: self.shell,
         }

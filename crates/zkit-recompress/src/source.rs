@@ -1,16 +1,17 @@
 //! The stores that are copied: opened, listed, and what of each is taken.
 
 use zkit_cli::Shell;
-use zkit_cli::writing::{Job, WriteArgs};
-use zkit_core::engine::{self, SurveyDepth};
+use zkit_cli::writing::{self, Job, WriteArgs};
+use zkit_core::engine::{self, GridParts, Listing, SurveyDepth};
 use zkit_core::error::{Error, ErrorKind};
 use zkit_core::event::Event;
+use zkit_core::grid::ChunkSet;
 use zkit_core::hierarchy::{ArrayNode, Consolidated, Hierarchy};
 use zkit_core::location::StoreUrl;
 use zkit_core::metadata::Defect;
 use zkit_core::plan::Stored;
 use zkit_core::publish::{self, Consolidate};
-use zkit_core::store::Store;
+use zkit_core::store::{Store, StoreOptions};
 
 use crate::args::{RecompressArgs, Route};
 
@@ -19,6 +20,8 @@ pub(crate) struct Source {
     pub(crate) url: StoreUrl,
     pub(crate) destination: StoreUrl,
     pub(crate) hierarchy: Hierarchy,
+    /// How closely its chunks were listed.
+    depth: SurveyDepth,
     pub(crate) arrays: Vec<Listed>,
     /// Arrays that --first leaves out.
     pub(crate) left_out: Vec<Listed>,
@@ -30,6 +33,7 @@ pub(crate) struct Listed {
     pub(crate) array: ArrayNode,
     pub(crate) stored: Stored,
     pub(crate) fingerprint: u128,
+    parts: GridParts,
 }
 
 impl Source {
@@ -53,7 +57,47 @@ impl Source {
         };
         let arrays = list(store, &arrays, depth, shell)?;
         let left_out = list(store, &left_out, unread, shell)?;
-        Ok(Self { url: route.source, destination: route.destination, hierarchy, arrays, left_out })
+        Ok(Self { url: route.source, destination: route.destination, hierarchy, depth, arrays, left_out })
+    }
+
+    /// Refuses to publish what was read while the store changed: its documents are read again, and its chunks listed again.
+    ///
+    /// Fails with kind `Conflict` if anything that was read is not as it was when the store was opened.
+    pub(crate) fn check_unchanged(&self, args: &RecompressArgs, shell: &Shell) -> Result<(), Error> {
+        let options = StoreOptions { chunk_cache: None, ..args.access.store_options(shell)? };
+        let now = Hierarchy::open(&self.url, &options)?;
+        let store = now.readable_store()?;
+        for group in &self.hierarchy.groups {
+            let is = now.groups.iter().find(|is| is.path == group.path);
+            let texts = [Some(group), is]
+                .map(|group| group.map(|group| writing::groups_text(std::slice::from_ref(group))));
+            if texts[0] != texts[1] {
+                return Err(self.changed(&format!("the metadata of `{}`", group.path), None));
+            }
+        }
+        for Listed { array, .. } in &self.arrays {
+            let is = now.array(&array.path).map(|is| writing::documents_text(&is.metadata));
+            if is != Some(writing::documents_text(&array.metadata)) {
+                return Err(self.changed(&format!("the metadata of `{}`", array.path), None));
+            }
+        }
+        let arrays: Vec<&ArrayNode> = self.arrays.iter().map(|listed| &listed.array).collect();
+        let again = engine::survey_again(store, &arrays, self.depth, shell.observer(), shell.cancel())?;
+        for (before, listing) in self.arrays.iter().zip(again) {
+            if listing.as_ref().map(|listing| listing.fingerprint) != Some(before.fingerprint) {
+                let object = listing.and_then(|listing| changed_object(before, &listing));
+                return Err(self.changed(&format!("`{}`", before.array.path), object));
+            }
+        }
+        Ok(())
+    }
+
+    fn changed(&self, what: &str, object: Option<String>) -> Error {
+        let object = object.map_or_else(String::new, |object| format!(" ({object})"));
+        let url = &self.url;
+        let message = format!("{what} of {url} changed while it was read{object}; nothing was published");
+        Error::new(ErrorKind::Conflict, message)
+            .with_hint("run the same command with --restart once nothing writes there")
     }
 
     /// Returns what is to be written of it.
@@ -100,6 +144,30 @@ fn check_broken(args: &RecompressArgs, source: &Hierarchy, shell: &Shell) -> Res
     Ok(())
 }
 
+/// Says which object of an array changed, as far as listings tell.
+fn changed_object(before: &Listed, now: &Listing) -> Option<String> {
+    let (first, last) = before.parts.first_difference(&now.parts)?;
+    let array = &before.array;
+    let last = last.min(array.metadata.grid.total()?.checked_sub(1)?);
+    let key_of = |position: u64| {
+        let mut key = String::new();
+        array.chunk_key(&array.metadata.grid.index_at(position), &mut key);
+        key
+    };
+    let known = |known: &Option<ChunkSet>, all: &ChunkSet, position| match known {
+        Some(known) => known.contains(position),
+        None => all.contains(position),
+    };
+    let was = |position: u64| known(&before.stored.known, &before.stored.chunks, position);
+    let is = |position: u64| known(&now.known, &now.stored, position);
+    Some(match (was(first), is(first)) {
+        _ if first < last => format!("an object from `{}` to `{}`", key_of(first), key_of(last)),
+        (true, false) => format!("`{}` is gone", key_of(first)),
+        (false, true) => format!("`{}` is new", key_of(first)),
+        _ => format!("`{}`", key_of(first)),
+    })
+}
+
 fn list(
     store: &Store,
     arrays: &[&ArrayNode],
@@ -121,8 +189,8 @@ fn list(
                     .with_hint("mend the source, or --exclude the array"));
             }
         };
-        let fingerprint = listing.fingerprint;
-        listed.push(Listed { array: (*array).clone(), stored: listing.into(), fingerprint });
+        let (fingerprint, parts) = (listing.fingerprint, listing.parts.clone());
+        listed.push(Listed { array: (*array).clone(), stored: listing.into(), fingerprint, parts });
     }
     Ok(listed)
 }

@@ -95,6 +95,9 @@ pub fn run_copy(
     finished: &mut dyn FnMut(usize, &[CorruptChunk]) -> Result<()>,
 ) -> Result<Vec<CorruptChunk>> {
     let meter = observer.meter();
+    // those that were listed before are others
+    meter.arrays_total.restart();
+    meter.arrays_done.restart();
     meter.arrays_total.add(plan.arrays.len() as u64);
     clear_left(plan, endpoints)?;
     let spills: Vec<(Place, &Spill)> = places(plan, endpoints.len())
