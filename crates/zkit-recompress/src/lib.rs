@@ -15,12 +15,12 @@ use zkit_cli::{Command, Exit, Shell};
 use zkit_core::engine::{Resources, Verify};
 use zkit_core::error::Error;
 use zkit_core::event::Event;
-use zkit_core::plan::{self, CopyPlan, SourceKind, Wanted, WantedStore, Wish};
+use zkit_core::plan::{self, ArrayCopy, CopyPlan, SourceKind, Wanted, WantedStore, Wish};
 use zkit_core::publish::PartialStore;
 
 pub use self::args::RecompressArgs;
 use self::args::{DEFAULT_CODEC, Route};
-use self::extrapolated::Extrapolation;
+use self::extrapolated::{Extrapolation, LeftOut};
 use self::layout_args::Layouts;
 use self::source::Source;
 use self::targets::Chosen;
@@ -187,14 +187,17 @@ impl<'a> Wishes<'a> {
         plan: &CopyPlan,
         started: Instant,
     ) -> anyhow::Result<Exit> {
-        let Resumed { sources, partials, already_done } = resumed;
+        let Resumed { mut sources, partials, already_done } = resumed;
+        let left_out = self.left_out(&mut sources)?;
         let (jobs, destination) = (self.jobs(&sources)?, self.args.destination_text());
         let unchanged = |store: usize| sources[store].check_unchanged(self.args, self.shell);
         let run = self.run(&jobs, plan, &destination, &unchanged);
         let codec_reasons: Vec<_> = chosen.iter().flatten().map(|chosen| chosen.why.clone()).collect();
         if self.args.write.dry_run {
             let costs = run.costs(&self.reach)?;
-            writing::emit_plan(&run, &costs, &Own::of_codecs(&codec_reasons))?;
+            let own =
+                Own { facts: came_along(&sources).into_iter().collect(), ..Own::of_codecs(&codec_reasons) };
+            writing::emit_plan(&run, &costs, &own)?;
             return Ok(Exit::Done);
         }
         let partials = run.begin(partials, &self.reach, &|store| {
@@ -203,15 +206,37 @@ impl<'a> Wishes<'a> {
         let plan_time = started.elapsed();
         let written = run.write(partials)?;
         let done = Done { plan_time, total_time: started.elapsed(), written, already_done };
-        let extrapolation = Extrapolation::of(&sources, plan, &done, self.shell.observer().meter());
+        let extrapolation =
+            Extrapolation::of(&sources, plan, &done, &left_out, self.shell.observer().meter());
         let own = Own {
             codec_reasons: &codec_reasons,
-            facts: extrapolation.facts(),
+            facts: came_along(&sources).into_iter().chain(extrapolation.facts()).collect(),
             fields: extrapolation,
             tables: Vec::new(),
         };
         writing::emit_done(&run, &done, &own)?;
         Ok(if done.written.corrupt.is_empty() { Exit::Done } else { Exit::Findings })
+    }
+
+    /// Plans what --first leaves out.
+    fn left_out(&self, sources: &mut [Source]) -> anyhow::Result<LeftOut> {
+        if sources.iter().all(|source| source.left_out.is_empty()) {
+            return Ok(LeftOut::default());
+        }
+        let exchange = |sources: &mut [Source]| {
+            sources.iter_mut().for_each(|source| std::mem::swap(&mut source.arrays, &mut source.left_out));
+        };
+        exchange(sources);
+        let planned = targets::unmeasured(self.args, &self.layouts, sources)
+            .and_then(|(chosen, _)| self.plan(sources, &chosen));
+        exchange(sources);
+        let plan = planned?;
+        let documents = |array: &ArrayCopy| array.target.metadata.documents().len() as u64;
+        let decoded = |array: &ArrayCopy| array.stored.len().saturating_mul(array.decoded_chunk_bytes());
+        Ok(LeftOut {
+            decoded_bytes: plan.arrays.iter().map(decoded).fold(0, u64::saturating_add),
+            objects: plan.totals.chunks_written + plan.arrays.iter().map(documents).sum::<u64>(),
+        })
     }
 
     fn jobs<'s>(&self, sources: &'s [Source]) -> Result<Vec<Job<'s>>, Error> {
@@ -237,4 +262,18 @@ impl<'a> Wishes<'a> {
             shell: self.shell,
         }
     }
+}
+
+/// Says which arrays were taken that --include does not name.
+fn came_along(sources: &[Source]) -> Option<(String, String)> {
+    const NAMED_MOST: usize = 8;
+    let mut paths: Vec<&str> =
+        sources.iter().flat_map(|source| source.came_along.iter().map(String::as_str)).collect();
+    paths.sort_unstable();
+    paths.dedup();
+    let named = paths.iter().take(NAMED_MOST).copied().collect::<Vec<_>>().join(", ");
+    let more = paths.len().saturating_sub(NAMED_MOST);
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    (!paths.is_empty())
+        .then(|| ("also copied".to_owned(), format!("{named}{more}: they describe what --include names")))
 }

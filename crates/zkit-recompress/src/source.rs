@@ -1,12 +1,14 @@
 //! The stores that are copied: opened, listed, and what of each is taken.
 
+use std::collections::BTreeSet;
+
 use zkit_cli::Shell;
 use zkit_cli::writing::{self, Job, WriteArgs};
 use zkit_core::engine::{self, GridParts, Listing, SurveyDepth};
 use zkit_core::error::{Error, ErrorKind};
 use zkit_core::event::Event;
 use zkit_core::grid::ChunkSet;
-use zkit_core::hierarchy::{ArrayNode, Consolidated, Hierarchy};
+use zkit_core::hierarchy::{ArrayNode, Consolidated, Hierarchy, describing, with_companions};
 use zkit_core::location::StoreUrl;
 use zkit_core::metadata::Defect;
 use zkit_core::plan::Stored;
@@ -23,6 +25,8 @@ pub(crate) struct Source {
     /// How closely its chunks were listed.
     depth: SurveyDepth,
     pub(crate) arrays: Vec<Listed>,
+    /// Paths of those of them that --include does not name: they describe others.
+    pub(crate) came_along: Vec<String>,
     /// Arrays that --first leaves out.
     pub(crate) left_out: Vec<Listed>,
 }
@@ -43,11 +47,13 @@ impl Source {
         let options = args.access.store_options(shell)?;
         let hierarchy = Hierarchy::open(&route.source, &options)?;
         check_broken(args, &hierarchy, shell)?;
-        let arrays = args.select.take(hierarchy.arrays.iter().collect())?;
-        let (arrays, left_out) = match args.first {
-            Some(first) => split_first(arrays, first),
-            None => (arrays, Vec::new()),
-        };
+        let named = args.select.take(hierarchy.arrays.iter().collect())?;
+        let (arrays, left_out) = taken(args, &hierarchy, &named);
+        let came_along: Vec<String> = arrays
+            .iter()
+            .filter(|array| !args.select.filter().takes(&array.path))
+            .map(|array| array.path.clone())
+            .collect();
         let store = hierarchy.readable_store()?;
         // what is not copied need not be fetched where it is asked for
         let unread = SurveyDepth::Source { read: false };
@@ -57,7 +63,15 @@ impl Source {
         };
         let arrays = list(store, &arrays, depth, shell)?;
         let left_out = list(store, &left_out, unread, shell)?;
-        Ok(Self { url: route.source, destination: route.destination, hierarchy, depth, arrays, left_out })
+        Ok(Self {
+            url: route.source,
+            destination: route.destination,
+            hierarchy,
+            depth,
+            arrays,
+            came_along,
+            left_out,
+        })
     }
 
     /// Refuses to publish what was read while the store changed: its documents are read again, and its chunks listed again.
@@ -195,17 +209,40 @@ fn list(
     Ok(listed)
 }
 
-/// Returns the coordinates and the first variables, and the other variables.
-fn split_first(arrays: Vec<&ArrayNode>, first: usize) -> (Vec<&ArrayNode>, Vec<&ArrayNode>) {
-    let mut variables = 0;
-    arrays.into_iter().partition(|array| {
-        let coordinate = is_coordinate(array);
-        variables += usize::from(!coordinate);
-        coordinate || variables <= first
-    })
+/// Returns the arrays that are copied and those that --first leaves out: what describes an array that is copied comes along.
+fn taken<'h>(
+    args: &RecompressArgs,
+    source: &'h Hierarchy,
+    named: &[&ArrayNode],
+) -> (Vec<&'h ArrayNode>, Vec<&'h ArrayNode>) {
+    let filter = args.select.filter();
+    let arrays = &source.arrays;
+    let paths: BTreeSet<&str> = named.iter().map(|array| array.path.as_str()).collect();
+    let named: Vec<usize> =
+        (0..arrays.len()).filter(|&at| paths.contains(arrays[at].path.as_str())).collect();
+    let with =
+        |taken: Vec<usize>| match args.no_coordinates || filter.takes_all() && taken.len() == arrays.len() {
+            true => taken,
+            false => with_companions(arrays, taken, &|path| filter.refuses(path), None),
+        };
+    let all = with(named.clone());
+    let copied = match args.first {
+        Some(first) => with(first_variables(arrays, named, first)),
+        None => all.clone(),
+    };
+    let (copied, left_out): (Vec<usize>, Vec<usize>) = all.into_iter().partition(|at| copied.contains(at));
+    let nodes = |positions: Vec<usize>| positions.into_iter().map(|at| &arrays[at]).collect();
+    (nodes(copied), nodes(left_out))
 }
 
-/// Returns whether an array is small beside the variables: of one dimension or none.
-pub(crate) fn is_coordinate(array: &ArrayNode) -> bool {
-    array.metadata.shape().len() < 2
+/// Returns the positions of the first variables, the largest first: what describes others is none.
+fn first_variables(arrays: &[ArrayNode], mut named: Vec<usize>, first: usize) -> Vec<usize> {
+    let describing = describing(arrays);
+    let bytes = |at: usize| arrays[at].metadata.decoded_bytes().unwrap_or(u64::MAX);
+    if named.iter().any(|at| !describing.contains(at)) {
+        named.retain(|at| !describing.contains(at));
+    }
+    named.sort_by_key(|&at| std::cmp::Reverse(bytes(at)));
+    named.truncate(first);
+    named
 }

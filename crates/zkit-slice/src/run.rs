@@ -364,8 +364,10 @@ fn destination(args: &SliceArgs, name: Option<&str>) -> Result<StoreUrl> {
         let message = "there is neither --to nor --cache";
         return Err(Error::new(ErrorKind::Usage, message));
     };
-    Ok(match name {
+    let destination = match name {
         Some(name) => to.join(name),
         None => to.clone(),
-    })
+    };
+    publish::check_folder(&destination)?;
+    Ok(destination)
 }

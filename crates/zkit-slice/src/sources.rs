@@ -1,6 +1,6 @@
 //! The stores that a slice is taken from: found, opened side by side, and what of each is taken.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -8,9 +8,8 @@ use std::sync::{Arc, Mutex};
 use zkit_cli::targets;
 use zkit_cli::values::ArrayFilter;
 use zkit_core::error::{Error, ErrorKind, Result};
-use zkit_core::hierarchy::{ArrayNode, Hierarchy};
+use zkit_core::hierarchy::{ArrayNode, Hierarchy, with_companions};
 use zkit_core::location::StoreUrl;
-use zkit_core::metadata::Json;
 use zkit_core::store::{Store, StoreOptions};
 
 use crate::axes::Axes;
@@ -164,38 +163,11 @@ fn open_one(
 /// Returns the positions of the arrays that are taken: those of the filter, and what describes them.
 fn taken(hierarchy: &Hierarchy, Wanted { filter, concat }: Wanted<'_>) -> Vec<usize> {
     let arrays = &hierarchy.arrays;
-    let mut taken: Vec<usize> = (0..arrays.len()).filter(|&at| filter.takes(&arrays[at].path)).collect();
-    if taken.len() < arrays.len() {
-        let wanted: HashSet<String> = taken.iter().flat_map(|&at| companions(&arrays[at], concat)).collect();
-        let more: Vec<usize> = (0..arrays.len())
-            .filter(|&at| wanted.contains(&arrays[at].path) && !filter.refuses(&arrays[at].path))
-            .collect();
-        taken.extend(more);
-        taken.sort_unstable();
-        taken.dedup();
+    let taken: Vec<usize> = (0..arrays.len()).filter(|&at| filter.takes(&arrays[at].path)).collect();
+    if taken.len() == arrays.len() {
+        return taken;
     }
-    taken
-}
-
-/// Returns the paths that the coordinates, bounds and grid mappings of an array may have, and the values of the dimension
-/// that sources lie behind each other along: in its group and those above.
-fn companions(array: &ArrayNode, concat: Option<&str>) -> Vec<String> {
-    let metadata = &array.metadata;
-    let mut names: Vec<&str> =
-        metadata.dimension_names.iter().flatten().flatten().map(String::as_str).collect();
-    for key in ["coordinates", "bounds", "grid_mapping", "ancillary_variables"] {
-        let text = metadata.attributes.get(key).and_then(Json::as_str).unwrap_or_default();
-        names.extend(text.split_whitespace().map(|word| word.trim_end_matches(':')));
-    }
-    names.extend(concat);
-    let group = array.path.rsplit_once('/').map_or("", |(group, _)| group);
-    let groups: Vec<&str> = groups_above(group).collect();
-    names.iter().flat_map(|name| groups.iter().map(move |group| format!("{group}/{name}"))).collect()
-}
-
-/// Returns a group and those above it, the innermost first; the root is empty.
-pub(crate) fn groups_above(group: &str) -> impl Iterator<Item = &str> {
-    std::iter::successors(Some(group), |group| group.rsplit_once('/').map(|(above, _)| above))
+    with_companions(arrays, taken, &|path| filter.refuses(path), concat)
 }
 
 #[cfg(test)]
@@ -226,11 +198,5 @@ mod tests {
         let wanted = Wanted { filter: &filter, concat: None };
         let error = open(&[paths], wanted, &StoreOptions::default()).unwrap_err();
         assert!(error.to_string().contains("more than once"), "{error}");
-    }
-
-    #[test]
-    fn groups_lead_to_the_root() {
-        assert_eq!(groups_above("/a/b").collect::<Vec<_>>(), ["/a/b", "/a", ""]);
-        assert_eq!(groups_above("").collect::<Vec<_>>(), [""]);
     }
 }

@@ -2,6 +2,7 @@
 
 mod beside;
 mod classify;
+mod companions;
 mod consolidated;
 mod node;
 mod open;
@@ -9,6 +10,7 @@ mod references;
 mod walk;
 
 pub use beside::Consolidation;
+pub use companions::{describing, groups_above, with_companions};
 pub use node::{ArrayNode, Consolidated, Container, GroupNode, Hierarchy, StoreKind};
 pub use open::Ahead;
 pub use references::{

@@ -5,6 +5,33 @@ use std::path::Path;
 use crate::error::{Error, ErrorKind, Result};
 use crate::location::StoreUrl;
 
+/// Checks that a destination can be a store as zkit writes it: a folder, not a file that its name promises.
+///
+/// Fails with kind `Usage`.
+pub fn check_folder(destination: &StoreUrl) -> Result<()> {
+    let name = destination.name().unwrap_or_default();
+    let Some((stem, ending)) = name.rsplit_once('.') else { return Ok(()) };
+    let what = match ending.to_ascii_lowercase().as_str() {
+        "zip" => "a zip file",
+        "json" => "a JSON file",
+        "parq" | "parquet" => "references in parquet",
+        "nc" | "nc4" | "h5" | "hdf5" => "a netCDF or HDF5 file",
+        "tar" | "tgz" | "gz" | "zst" => "an archive",
+        _ => return Ok(()),
+    };
+    let stem = if stem.is_empty() { "store" } else { stem };
+    let stem = stem.strip_suffix(".zarr").unwrap_or(stem);
+    let instead = destination.parent().join(&format!("{stem}.zarr"));
+    let message =
+        format!("could not write {destination}: zkit writes folders, and its name is that of {what}");
+    Err(Error::new(ErrorKind::Usage, message).with_hint(match (ending, instead.local_path()) {
+        ("zip", Some(_)) => format!(
+            "write {instead} instead; then `(cd {instead} && python3 -m zipfile -c ../{name} .)` packs it, or `zip -0 -r`"
+        ),
+        _ => format!("write {instead} instead"),
+    }))
+}
+
 /// Checks that a destination is neither its source nor inside or around it, links resolved.
 pub fn check_apart(source: &StoreUrl, destination: &StoreUrl) -> Result<()> {
     let url_of_source = source;
