@@ -80,6 +80,8 @@ pub struct Meter {
     pub arrays_done: Counter,
     /// Decoded bytes that the run has to do.
     pub decoded_bytes_total: Counter,
+    /// Those of them that an earlier run has done, by their share of the chunks.
+    pub decoded_bytes_resumed: Counter,
     /// Encoded bytes read from stores.
     pub bytes_read: Counter,
     /// Bytes after decoding.

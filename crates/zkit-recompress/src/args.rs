@@ -85,7 +85,7 @@ impl RecompressArgs {
                     Error::new(ErrorKind::Usage, message).with_hint("name the store by its whole path")
                 );
             };
-            let destination = into.join(&name);
+            let destination = into.join(&publish::folder_name(&name));
             if let Some(other) = routes.iter().find(|route| route.destination == destination) {
                 let message = format!("{} and {source} would both be copied to {destination}", other.source);
                 return Err(Error::new(ErrorKind::Usage, message)

@@ -20,6 +20,8 @@ pub(crate) struct Extrapolation {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct LeftOut {
     pub(crate) decoded_bytes: u64,
+    /// In the source.
+    pub(crate) stored_bytes: u64,
     pub(crate) objects: u64,
 }
 
@@ -33,7 +35,8 @@ struct Extrapolated {
 }
 
 impl Extrapolation {
-    /// Scales what the copied arrays took to all of them, by decoded bytes; objects are those of the plan.
+    /// Scales what the copied arrays took to all of them: time by decoded bytes, size by bytes in the source; objects are those
+    /// of the plan.
     pub(crate) fn of(
         sources: &[Source],
         plan: &CopyPlan,
@@ -72,20 +75,18 @@ fn extrapolated(
     if sources.iter().all(|source| source.left_out.is_empty()) || copied == 0 {
         return None;
     }
+    let stored: u64 = plan.arrays.iter().map(|array| array.stored_bytes).fold(0, u64::saturating_add);
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     let scale = (copied + left.decoded_bytes) as f64 / copied as f64;
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "an estimate, of positive numbers"
-    )]
-    let scaled = |number: u64| (number as f64 * scale) as u64;
+    // what compresses well in the source mostly does in the copy
+    let written = u128::from(meter.bytes_written.get())
+        * u128::from(stored.saturating_add(left.stored_bytes))
+        / u128::from(stored.max(1));
     let (total, plan_seconds) = (done.total_time.as_secs_f64(), done.plan_time.as_secs_f64());
     Some(Extrapolated {
         arrays,
         seconds: plan_seconds + (total - plan_seconds) * scale,
-        bytes_written: scaled(meter.bytes_written.get()),
+        bytes_written: u64::try_from(written).unwrap_or(u64::MAX),
         objects_written: meter.objects_written.get().saturating_add(left.objects),
     })
 }

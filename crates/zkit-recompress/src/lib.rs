@@ -235,6 +235,7 @@ impl<'a> Wishes<'a> {
         let decoded = |array: &ArrayCopy| array.stored.len().saturating_mul(array.decoded_chunk_bytes());
         Ok(LeftOut {
             decoded_bytes: plan.arrays.iter().map(decoded).fold(0, u64::saturating_add),
+            stored_bytes: plan.arrays.iter().map(|array| array.stored_bytes).fold(0, u64::saturating_add),
             objects: plan.totals.chunks_written + plan.arrays.iter().map(documents).sum::<u64>(),
         })
     }

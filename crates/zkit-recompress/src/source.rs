@@ -238,7 +238,7 @@ fn taken<'h>(
 /// Returns the positions of the first variables, the largest first: what describes others is none.
 fn first_variables(arrays: &[ArrayNode], mut named: Vec<usize>, first: usize) -> Vec<usize> {
     let describing = describing(arrays);
-    let bytes = |at: usize| arrays[at].metadata.decoded_bytes().unwrap_or(u64::MAX);
+    let bytes = |at: usize| arrays[at].metadata.decoded_bytes().unwrap_or(0);
     if named.iter().any(|at| !describing.contains(at)) {
         named.retain(|at| !describing.contains(at));
     }

@@ -22,5 +22,5 @@ pub use local::LocalPartial;
 pub use partial::{Destination, PartialStore};
 pub use record::{CopyRecord, Recorded};
 pub use remote::{RemotePartial, unique_name};
-pub use space::{check_apart, check_folder, free_bytes};
+pub use space::{check_apart, check_folder, folder_name, free_bytes};
 pub use start::{Existing, Start, Unfinished};
