@@ -216,7 +216,7 @@ impl Shared {
         if bar.length() != Some(total) {
             bar.set_length(total);
         }
-        bar.set_position(self.meter.bytes_decoded.get().min(total));
+        bar.set_position(position(&self.meter).min(total));
         // Draws; the style does not.
         bar.set_message(pace);
     }
@@ -235,6 +235,11 @@ impl Shared {
     }
 }
 
+/// Returns the decoded bytes that are done, by this run or the one that it goes on with.
+fn position(meter: &Meter) -> u64 {
+    meter.bytes_decoded.get().saturating_add(meter.decoded_bytes_resumed.get())
+}
+
 /// Returns how far the run is: `copying: 12 of 3,930 arrays, 42.0 %, 3 min 05 s left`.
 fn extent_line(phase: &str, meter: &Meter, rates: &Rates) -> String {
     let mut parts = Vec::new();
@@ -244,8 +249,8 @@ fn extent_line(phase: &str, meter: &Meter, rates: &Rates) -> String {
         parts.push(format!("{done} of {}", format::counted(arrays_total, "array", "arrays")));
     }
     if total > 0 {
-        parts.push(format::percent(meter.bytes_decoded.get().min(total), total));
-        if let Some(left) = rates.time_left(total) {
+        parts.push(format::percent(position(meter).min(total), total));
+        if let Some(left) = rates.time_left(total.saturating_sub(meter.decoded_bytes_resumed.get())) {
             parts.push(format!("{} left", format::duration(left)));
         }
     }
@@ -305,6 +310,12 @@ mod tests {
             "copying: 12 of 3,930 arrays, 50.0 %, 10.0 s left"
         );
         assert_eq!(extent_line("", &Meter::default(), &Rates::default()), "working");
+        // what an earlier run has done takes no time
+        meter.decoded_bytes_resumed.add(20 << 20);
+        assert_eq!(
+            extent_line("copying", &meter, &rates),
+            "copying: 12 of 3,930 arrays, 75.0 %, 5.00 s left"
+        );
     }
 
     #[test]

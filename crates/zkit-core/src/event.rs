@@ -16,6 +16,11 @@ impl Counter {
         self.0.fetch_add(amount, Ordering::Relaxed);
     }
 
+    /// Begins at 0 again, for another phase of a run.
+    pub fn restart(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+
     /// Returns the sum so far.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
@@ -69,12 +74,14 @@ pub struct Traffic {
 /// Counts what a run has done; sums over all threads.
 #[derive(Debug, Default)]
 pub struct Meter {
-    /// Arrays that the run has to do.
+    /// Arrays that this phase of the run has to do.
     pub arrays_total: Counter,
-    /// Arrays done.
+    /// Arrays of this phase that are done.
     pub arrays_done: Counter,
     /// Decoded bytes that the run has to do.
     pub decoded_bytes_total: Counter,
+    /// Those of them that an earlier run has done, by their share of the chunks.
+    pub decoded_bytes_resumed: Counter,
     /// Encoded bytes read from stores.
     pub bytes_read: Counter,
     /// Bytes after decoding.

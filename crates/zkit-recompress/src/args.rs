@@ -6,6 +6,7 @@ use zkit_cli::writing::{CodecChoice, WriteArgs, with_default};
 use zkit_core::engine::OnCorrupt;
 use zkit_core::error::{Error, ErrorKind};
 use zkit_core::location::StoreUrl;
+use zkit_core::publish;
 
 use crate::layout_args::LayoutArgs;
 
@@ -36,9 +37,13 @@ pub struct RecompressArgs {
     #[arg(long, value_enum, default_value_t = OnCorruptArg::Fail)]
     pub(crate) on_corrupt: OnCorruptArg,
 
-    /// Copy only the first N variables (and the coordinates), and say what all of them would take.
+    /// Copy only the N largest variables and what describes them, and say what all of them would take.
     #[arg(long, value_name = "N")]
     pub(crate) first: Option<usize>,
+
+    /// With --include: without the coordinates, bounds and grid mappings of what it names.
+    #[arg(long, requires = "include")]
+    pub(crate) no_coordinates: bool,
 
     /// Leave out nodes whose metadata is broken, instead of refusing the store.
     #[arg(long)]
@@ -80,7 +85,7 @@ impl RecompressArgs {
                     Error::new(ErrorKind::Usage, message).with_hint("name the store by its whole path")
                 );
             };
-            let destination = into.join(&name);
+            let destination = into.join(&publish::folder_name(&name));
             if let Some(other) = routes.iter().find(|route| route.destination == destination) {
                 let message = format!("{} and {source} would both be copied to {destination}", other.source);
                 return Err(Error::new(ErrorKind::Usage, message)
@@ -100,6 +105,7 @@ impl RecompressArgs {
             return Err(Error::new(ErrorKind::Usage, message)
                 .with_hint("to copy many stores, pass --into with a directory for the copies"));
         };
+        publish::check_folder(destination)?;
         Ok(Route { source: source.clone(), destination: destination.clone() })
     }
 
@@ -118,6 +124,9 @@ impl RecompressArgs {
             ("--first".to_owned(), self.first.map_or_else(|| "all".to_owned(), |first| first.to_string())),
             ("--skip-broken".to_owned(), self.skip_broken.to_string()),
         ]);
+        if self.no_coordinates {
+            options.push(("--no-coordinates".to_owned(), "true".to_owned()));
+        }
         options.extend(self.select.canonical());
         options
     }

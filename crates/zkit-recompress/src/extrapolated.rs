@@ -5,16 +5,24 @@ use std::time::Duration;
 use serde::Serialize;
 use zkit_cli::writing::Done;
 use zkit_core::event::Meter;
-use zkit_core::hierarchy::ArrayNode;
-use zkit_core::plan::{CopyPlan, Stored};
+use zkit_core::plan::CopyPlan;
 use zkit_report::format;
 
-use crate::source::{Source, is_coordinate};
+use crate::source::Source;
 
 /// What a finished run says of arrays that it left out, in a field of its answer.
 #[derive(Debug, Serialize)]
 pub(crate) struct Extrapolation {
     extrapolated: Option<Extrapolated>,
+}
+
+/// What the arrays that are left out would add, by a plan of their own.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct LeftOut {
+    pub(crate) decoded_bytes: u64,
+    /// In the source.
+    pub(crate) stored_bytes: u64,
+    pub(crate) objects: u64,
 }
 
 /// What all arrays would take.
@@ -27,9 +35,16 @@ struct Extrapolated {
 }
 
 impl Extrapolation {
-    /// Scales what the first variables took to all of them, by decoded bytes; coordinates are copied in any case.
-    pub(crate) fn of(sources: &[Source], plan: &CopyPlan, done: &Done, meter: &Meter) -> Self {
-        Self { extrapolated: extrapolated(sources, plan, done, meter) }
+    /// Scales what the copied arrays took to all of them: time by decoded bytes, size by bytes in the source; objects are those
+    /// of the plan.
+    pub(crate) fn of(
+        sources: &[Source],
+        plan: &CopyPlan,
+        done: &Done,
+        left: &LeftOut,
+        meter: &Meter,
+    ) -> Self {
+        Self { extrapolated: extrapolated(sources, plan, done, left, meter) }
     }
 
     /// Returns it for people.
@@ -47,41 +62,31 @@ impl Extrapolation {
     }
 }
 
-fn extrapolated(sources: &[Source], plan: &CopyPlan, done: &Done, meter: &Meter) -> Option<Extrapolated> {
-    let decoded = |array: &ArrayNode, stored: &Stored| {
-        let chunk = array.metadata.chunk_decoded_bytes();
-        chunk.map_or(stored.bytes, |bytes| bytes.saturating_mul(stored.chunks.len()))
-    };
-    let left: u64 = sources
-        .iter()
-        .flat_map(|source| &source.left_out)
-        .map(|listed| decoded(&listed.array, &listed.stored))
-        .sum();
-    let variables = || plan.arrays.iter().filter(|array| !is_coordinate(&array.source));
+fn extrapolated(
+    sources: &[Source],
+    plan: &CopyPlan,
+    done: &Done,
+    left: &LeftOut,
+    meter: &Meter,
+) -> Option<Extrapolated> {
     let copied: u64 =
-        variables().map(|array| array.stored.len().saturating_mul(array.decoded_chunk_bytes())).sum();
+        plan.arrays.iter().map(|array| array.stored.len().saturating_mul(array.decoded_chunk_bytes())).sum();
     let arrays = plan.arrays.len() + sources.iter().map(|source| source.left_out.len()).sum::<usize>();
     if sources.iter().all(|source| source.left_out.is_empty()) || copied == 0 {
         return None;
     }
+    let stored: u64 = plan.arrays.iter().map(|array| array.stored_bytes).fold(0, u64::saturating_add);
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-    let scale = (copied + left) as f64 / copied as f64;
-    // coordinates and metadata are small, but may be many objects
-    let coordinates: u64 =
-        plan.arrays.iter().filter(|array| is_coordinate(&array.source)).map(|array| array.stored.len()).sum();
-    let chunks = meter.objects_written.get().saturating_sub(coordinates + plan.arrays.len() as u64);
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "an estimate, of positive numbers"
-    )]
-    let scaled = |number: u64| (number as f64 * scale) as u64;
+    let scale = (copied + left.decoded_bytes) as f64 / copied as f64;
+    // what compresses well in the source mostly does in the copy
+    let written = u128::from(meter.bytes_written.get())
+        * u128::from(stored.saturating_add(left.stored_bytes))
+        / u128::from(stored.max(1));
     let (total, plan_seconds) = (done.total_time.as_secs_f64(), done.plan_time.as_secs_f64());
     Some(Extrapolated {
         arrays,
         seconds: plan_seconds + (total - plan_seconds) * scale,
-        bytes_written: scaled(meter.bytes_written.get()),
-        objects_written: scaled(chunks) + coordinates + arrays as u64,
+        bytes_written: u64::try_from(written).unwrap_or(u64::MAX),
+        objects_written: meter.objects_written.get().saturating_add(left.objects),
     })
 }

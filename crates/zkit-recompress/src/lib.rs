@@ -10,17 +10,18 @@ mod targets;
 
 use std::time::Instant;
 
-use zkit_cli::writing::{self, Done, Earlier, Job, Own, Reach, Run};
+use zkit_cli::writing::{self, Done, Earlier, Job, Own, Reach, Run, VerifyArg};
 use zkit_cli::{Command, Exit, Shell};
-use zkit_core::engine::Resources;
+use zkit_core::engine::{Resources, Verify};
 use zkit_core::error::Error;
 use zkit_core::event::Event;
-use zkit_core::plan::{self, CopyPlan, SourceKind, Wanted, WantedStore, Wish};
+use zkit_core::hierarchy::Hierarchy;
+use zkit_core::plan::{self, ArrayCopy, CopyPlan, SourceKind, Wanted, WantedStore, Wish};
 use zkit_core::publish::PartialStore;
 
 pub use self::args::RecompressArgs;
 use self::args::{DEFAULT_CODEC, Route};
-use self::extrapolated::Extrapolation;
+use self::extrapolated::{Extrapolation, LeftOut};
 use self::layout_args::Layouts;
 use self::source::Source;
 use self::targets::Chosen;
@@ -112,8 +113,8 @@ impl<'a> Wishes<'a> {
             let earlier = writing::resume(
                 &self.args.write,
                 &self.reach.destination(&source.destination),
-                &|| header::header(self.args, &self.layouts, &source, &[]),
-                &|| self.is_published(&source),
+                &|before| header::header(self.args, &self.layouts, &source, (&[], Some(before))),
+                &|verify| self.is_published(&source, verify),
             )?;
             let partial = match earlier {
                 Earlier::Published => {
@@ -130,12 +131,13 @@ impl<'a> Wishes<'a> {
     }
 
     /// Returns whether what is at a destination is the copy that is asked for.
-    fn is_published(&self, source: &Source) -> anyhow::Result<bool> {
+    fn is_published(&self, source: &Source, verify: Verify) -> anyhow::Result<bool> {
         let one = std::slice::from_ref(source);
         let (chosen, _) = targets::unmeasured(self.args, &self.layouts, one)?;
         let plan = self.plan(one, &chosen)?;
         let jobs = self.jobs(one)?;
-        self.run(&jobs, &plan, &self.args.destination_text()).is_published(0, &self.reach, &DEFAULT_CODEC)
+        let destination = self.args.destination_text();
+        self.run(&jobs, &plan, &destination, &|_| Ok(())).is_published(0, &self.reach, &DEFAULT_CODEC, verify)
     }
 
     /// Returns what each array is to become; codecs that an earlier run chose by measuring are taken over.
@@ -186,25 +188,34 @@ impl<'a> Wishes<'a> {
         plan: &CopyPlan,
         started: Instant,
     ) -> anyhow::Result<Exit> {
-        let Resumed { sources, partials, already_done } = resumed;
+        let Resumed { mut sources, partials, already_done } = resumed;
+        let left_out = self.left_out(&mut sources)?;
         let (jobs, destination) = (self.jobs(&sources)?, self.args.destination_text());
-        let run = self.run(&jobs, plan, &destination);
+        let unchanged = |store: usize| sources[store].check_unchanged(self.args, self.shell);
+        let audit = |store: usize, copy: &Hierarchy| match self.args.write.verify {
+            VerifyArg::None => Ok(()),
+            VerifyArg::Sample | VerifyArg::Full => sources[store].check_documents(copy),
+        };
+        let run = Run { audit: &audit, ..self.run(&jobs, plan, &destination, &unchanged) };
         let codec_reasons: Vec<_> = chosen.iter().flatten().map(|chosen| chosen.why.clone()).collect();
         if self.args.write.dry_run {
             let costs = run.costs(&self.reach)?;
-            writing::emit_plan(&run, &costs, &Own::of_codecs(&codec_reasons))?;
+            let own =
+                Own { facts: came_along(&sources).into_iter().collect(), ..Own::of_codecs(&codec_reasons) };
+            writing::emit_plan(&run, &costs, &own)?;
             return Ok(Exit::Done);
         }
         let partials = run.begin(partials, &self.reach, &|store| {
-            header::header(self.args, &self.layouts, &sources[store], &chosen[store])
+            header::header(self.args, &self.layouts, &sources[store], (&chosen[store], None))
         })?;
         let plan_time = started.elapsed();
         let written = run.write(partials)?;
         let done = Done { plan_time, total_time: started.elapsed(), written, already_done };
-        let extrapolation = Extrapolation::of(&sources, plan, &done, self.shell.observer().meter());
+        let extrapolation =
+            Extrapolation::of(&sources, plan, &done, &left_out, self.shell.observer().meter());
         let own = Own {
             codec_reasons: &codec_reasons,
-            facts: extrapolation.facts(),
+            facts: came_along(&sources).into_iter().chain(extrapolation.facts()).collect(),
             fields: extrapolation,
             tables: Vec::new(),
         };
@@ -212,11 +223,39 @@ impl<'a> Wishes<'a> {
         Ok(if done.written.corrupt.is_empty() { Exit::Done } else { Exit::Findings })
     }
 
+    /// Plans what --first leaves out.
+    fn left_out(&self, sources: &mut [Source]) -> anyhow::Result<LeftOut> {
+        if sources.iter().all(|source| source.left_out.is_empty()) {
+            return Ok(LeftOut::default());
+        }
+        let exchange = |sources: &mut [Source]| {
+            sources.iter_mut().for_each(|source| std::mem::swap(&mut source.arrays, &mut source.left_out));
+        };
+        exchange(sources);
+        let planned = targets::unmeasured(self.args, &self.layouts, sources)
+            .and_then(|(chosen, _)| self.plan(sources, &chosen));
+        exchange(sources);
+        let plan = planned?;
+        let documents = |array: &ArrayCopy| array.target.metadata.documents().len() as u64;
+        let decoded = |array: &ArrayCopy| array.stored.len().saturating_mul(array.decoded_chunk_bytes());
+        Ok(LeftOut {
+            decoded_bytes: plan.arrays.iter().map(decoded).fold(0, u64::saturating_add),
+            stored_bytes: plan.arrays.iter().map(|array| array.stored_bytes).fold(0, u64::saturating_add),
+            objects: plan.totals.chunks_written + plan.arrays.iter().map(documents).sum::<u64>(),
+        })
+    }
+
     fn jobs<'s>(&self, sources: &'s [Source]) -> Result<Vec<Job<'s>>, Error> {
         sources.iter().map(|source| source.job(&self.args.write)).collect()
     }
 
-    fn run<'r>(&'r self, jobs: &'r [Job<'r>], plan: &'r CopyPlan, destination: &'r str) -> Run<'r> {
+    fn run<'r>(
+        &'r self,
+        jobs: &'r [Job<'r>],
+        plan: &'r CopyPlan,
+        destination: &'r str,
+        unchanged: &'r dyn Fn(usize) -> Result<(), Error>,
+    ) -> Run<'r> {
         Run {
             args: &self.args.write,
             jobs,
@@ -224,8 +263,23 @@ impl<'a> Wishes<'a> {
             plan,
             resources: self.resources,
             on_corrupt: self.args.on_corrupt.into(),
+            unchanged,
             audit: &|_, _| Ok(()),
             shell: self.shell,
         }
     }
+}
+
+/// Says which arrays were taken that --include does not name.
+fn came_along(sources: &[Source]) -> Option<(String, String)> {
+    const NAMED_MOST: usize = 8;
+    let mut paths: Vec<&str> =
+        sources.iter().flat_map(|source| source.came_along.iter().map(String::as_str)).collect();
+    paths.sort_unstable();
+    paths.dedup();
+    let named = paths.iter().take(NAMED_MOST).copied().collect::<Vec<_>>().join(", ");
+    let more = paths.len().saturating_sub(NAMED_MOST);
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    (!paths.is_empty())
+        .then(|| ("also copied".to_owned(), format!("{named}{more}: they describe what --include names")))
 }

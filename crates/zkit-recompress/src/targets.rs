@@ -1,6 +1,6 @@
 //! What each array is to become: its chunks, and the codec that samples of it speak for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use zkit_cli::Shell;
 use zkit_cli::writing::{self, CodecChoice};
@@ -17,6 +17,12 @@ use crate::source::{Listed, Source};
 const SAMPLED_ARRAYS: usize = 3;
 /// Decoded bytes of an array below which it is not looked at apart from others of its type.
 const SMALL_ARRAY_BYTES: u64 = 4 << 20;
+/// The largest arrays of a run are measured each on its own, so many of them: a tenth of a second or two each.
+const MEASURED_ALONE: usize = 32;
+/// Other arrays share a codec where they are equally small beside their decoded bytes, within half an octave.
+const RATIO_STEPS: f64 = 2.0;
+/// A codec that makes an array this much larger than it is in the source is said to do so.
+const LARGER: f64 = 1.02;
 /// Threads that read samples.
 const SAMPLE_JOBS: usize = 16;
 /// Bytes that a chunk may decode to for a sample of it.
@@ -46,11 +52,17 @@ pub(crate) fn choose(
         shell.observer().event(Event::Phase("choosing codecs"));
     }
     for (_, members) in classes {
-        let (codec, why) = choose_for(args, sources, &chosen, &members, memory_bytes, shell)?;
+        let (codec, why, measured) = choose_for(args, sources, &chosen, &members, memory_bytes, shell)?;
         for (store, position) in members {
+            let present = ratio(&sources[store].arrays[position]);
             let chosen = &mut chosen[store][position];
             chosen.target.codec = codec.clone();
-            chosen.why = Some(why.clone());
+            chosen.why = Some(match (present, measured) {
+                (Some(present), Some(measured)) if present > measured * LARGER => {
+                    format!("{why}; the source holds it {present:.2} x smaller")
+                }
+                _ => why.clone(),
+            });
         }
     }
     Ok(chosen)
@@ -63,7 +75,7 @@ pub(crate) fn unmeasured(
     sources: &[Source],
 ) -> Result<(Vec<Vec<Chosen>>, Classes), Error> {
     let mut chosen: Vec<Vec<Chosen>> = Vec::with_capacity(sources.len());
-    let mut classes = Classes::new();
+    let (mut classes, alone) = (Classes::new(), largest(sources));
     for (store, source) in sources.iter().enumerate() {
         let mut targets = Vec::with_capacity(source.arrays.len());
         for (position, listed) in source.arrays.iter().enumerate() {
@@ -75,7 +87,10 @@ pub(crate) fn unmeasured(
                 CodecChoice::Given(codec) => codec,
                 CodecChoice::Auto => {
                     let chunk = array.layout.as_ref().map(|layout| layout.chunk_shape.clone());
-                    let class = class(listed, chunk.as_deref().unwrap_or(&metadata.chunk_shape()));
+                    let class = match alone.contains(&(store, position)) {
+                        true => format!("{store} {}", listed.array.path),
+                        false => class(listed, chunk.as_deref().unwrap_or(&metadata.chunk_shape())),
+                    };
                     classes.entry(class).or_default().push((store, position));
                     TargetCodec::fallback()
                 }
@@ -88,14 +103,39 @@ pub(crate) fn unmeasured(
     Ok((chosen, classes))
 }
 
+/// Returns the arrays that are measured each on its own: data of one type and grid may still be unlike, as temperatures and
+/// precipitation are.
+fn largest(sources: &[Source]) -> BTreeSet<(usize, usize)> {
+    let arrays = sources.iter().enumerate().flat_map(|(store, source)| {
+        source.arrays.iter().enumerate().map(move |(position, listed)| ((store, position), listed))
+    });
+    let mut large: Vec<_> = arrays
+        .filter(|(_, listed)| {
+            listed.array.metadata.decoded_bytes().is_some_and(|bytes| bytes >= SMALL_ARRAY_BYTES)
+        })
+        .collect();
+    large.sort_by_key(|(_, listed)| std::cmp::Reverse(listed.stored.bytes));
+    large.into_iter().take(MEASURED_ALONE).map(|(at, _)| at).collect()
+}
+
+/// Returns how many times smaller an array is in its source than decoded; `None` where nothing is stored.
+fn ratio(listed: &Listed) -> Option<f64> {
+    let decoded = listed.array.metadata.chunk_decoded_bytes()?.checked_mul(listed.stored.chunks.len())?;
+    #[expect(clippy::cast_precision_loss, reason = "a ratio")]
+    let ratio = decoded as f64 / listed.stored.bytes as f64;
+    ratio.is_finite().then_some(ratio).filter(|ratio| *ratio > 0.0)
+}
+
 /// Returns what arrays that are sampled together have in common.
 fn class(listed: &Listed, chunk_shape: &[u64]) -> String {
     let metadata = &listed.array.metadata;
     let small = metadata.decoded_bytes().is_some_and(|bytes| bytes < SMALL_ARRAY_BYTES);
     let filters = metadata.document.get("filters").map(ToString::to_string).unwrap_or_default();
+    #[expect(clippy::cast_possible_truncation, reason = "a logarithm")]
+    let alike = ratio(listed).map_or(0, |ratio| (ratio.log2() * RATIO_STEPS).round() as i64);
     match small {
-        true => format!("small {} {filters}", metadata.data_type),
-        false => format!("{} {filters} {chunk_shape:?}", metadata.data_type),
+        true => format!("small {} {filters} {alike}", metadata.data_type),
+        false => format!("{} {filters} {chunk_shape:?} {alike}", metadata.data_type),
     }
 }
 
@@ -107,7 +147,7 @@ fn choose_for(
     members: &[(usize, usize)],
     memory_bytes: u64,
     shell: &Shell,
-) -> anyhow::Result<(TargetCodec, String)> {
+) -> anyhow::Result<(TargetCodec, String, Option<f64>)> {
     let mut by_size = members.to_vec();
     by_size.sort_by_key(|&(store, position)| std::cmp::Reverse(sources[store].arrays[position].stored.bytes));
     let mut arrays = Vec::new();
@@ -131,7 +171,8 @@ fn choose_for(
     }
     let jobs = args.resources.jobs().get().min(SAMPLE_JOBS);
     let choice = engine::choose_together(&arrays, args.write.prefer(), jobs, shell.cancel())?;
-    Ok((choice.codec, choice.why))
+    let measured = choice.trials.iter().find(|trial| trial.codec == choice.codec);
+    Ok((choice.codec.clone(), choice.why, measured.map(|trial| trial.ratio)))
 }
 
 /// Puts the codecs that the first run chose in the place of those to choose.

@@ -3,10 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use zkit_core::error::{Error, ErrorKind, Result};
-use zkit_core::hierarchy::Hierarchy;
+use zkit_core::hierarchy::{Hierarchy, groups_above};
 use zkit_core::select::is_coordinate;
-
-use crate::sources::groups_above;
 
 /// What tells a dimension from others: its name, and the group in which it means the same.
 ///

@@ -160,8 +160,8 @@ impl<'a> Slices<'a> {
             plan: &plan,
             resources,
             on_corrupt: OnCorrupt::Fail,
+            unchanged: &|_| self.check_unchanged(&plan, &stores, &touched, resources, shell),
             audit: &|store, copy| {
-                self.check_unchanged(&plan, &stores, &touched, resources, shell)?;
                 let meant = Meant::of(&self.wanted[store]);
                 audit::audit(copy, (&meant, self.sources), self.args.fail_on, resources, shell)?;
                 self.cached.map_or(Ok(()), |cached| cached.seal(self.sources, self.as_values(), copy, shell))
@@ -210,9 +210,9 @@ impl<'a> Slices<'a> {
             let earlier = writing::resume(
                 &self.args.write,
                 &reach.destination(job.destination),
-                &|| header(store),
+                &|_| header(store),
                 // what is in a cache and was not served is not sound, whatever it looks like
-                &|| Ok(self.cached.is_none() && run.is_published(store, reach, &DEFAULT_CODEC)?),
+                &|verify| Ok(self.cached.is_none() && run.is_published(store, reach, &DEFAULT_CODEC, verify)?),
             );
             let earlier = match self.cached {
                 Some(cached) => cached.earlier(earlier)?,
@@ -364,8 +364,10 @@ fn destination(args: &SliceArgs, name: Option<&str>) -> Result<StoreUrl> {
         let message = "there is neither --to nor --cache";
         return Err(Error::new(ErrorKind::Usage, message));
     };
-    Ok(match name {
+    let destination = match name {
         Some(name) => to.join(name),
         None => to.clone(),
-    })
+    };
+    publish::check_folder(&destination)?;
+    Ok(destination)
 }

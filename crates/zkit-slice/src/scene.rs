@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use zkit_core::error::{Error, ErrorKind, Result};
-use zkit_core::hierarchy::{ArrayNode, GroupNode, Reviewed};
+use zkit_core::hierarchy::{ArrayNode, GroupNode, Reviewed, groups_above};
 use zkit_core::metadata::{ArrayMetadata, DataType, Json, Object, Target, ZarrFormat};
 use zkit_core::plan::{Part, Pick, WantedGather, WantedSlice};
 use zkit_core::store::{Store, StoreOptions};
@@ -347,7 +347,7 @@ impl All<'_> {
         let mut wanted: BTreeSet<String> = BTreeSet::new();
         for array in arrays.iter().filter(|array| array.path != "/") {
             let group = array.path.rsplit_once('/').map_or("", |(group, _)| group);
-            wanted.extend(sources::groups_above(group).map(|group| match group {
+            wanted.extend(groups_above(group).map(|group| match group {
                 "" => "/".to_owned(),
                 group => group.to_owned(),
             }));

@@ -1,6 +1,6 @@
 //! The stores that a slice is taken from: found, opened side by side, and what of each is taken.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex};
 use zkit_cli::targets;
 use zkit_cli::values::ArrayFilter;
 use zkit_core::error::{Error, ErrorKind, Result};
-use zkit_core::hierarchy::{ArrayNode, Broken, Hierarchy, Reviewed};
+use zkit_core::hierarchy::{ArrayNode, Broken, Hierarchy, Reviewed, needed_by, with_companions};
 use zkit_core::location::StoreUrl;
-use zkit_core::metadata::{Defect, Json};
+use zkit_core::metadata::Defect;
 use zkit_core::store::{Store, StoreOptions};
 
 use crate::axes::Axes;
@@ -151,62 +151,24 @@ fn open_one(
     let mut hierarchy = Hierarchy::open(url, options)?;
     hierarchy.readable_store()?;
     hierarchy.look_beside()?;
-    let taken_at = taken(&hierarchy, wanted);
-    let reviewed = review(&mut hierarchy, &taken_at, wanted)?;
     let taken = taken(&hierarchy, wanted);
+    // of what is needed nothing may be unknown: the arrays, what describes them, and the groups above them
+    let needed = needed_by(&hierarchy.arrays, &taken, wanted.concat);
+    let concerns = |defect: &Defect| wanted.filter.concerns(defect, &|path| needed.contains(path));
+    let reviewed = hierarchy.review(&concerns, Broken::Refuse)?;
     let axes = Axes::of(&hierarchy, &taken)?;
     let arrays = known.shared(std::mem::take(&mut hierarchy.arrays));
     Ok(Source { set, place: url.clone(), hierarchy, reviewed, arrays, taken, axes })
 }
 
-/// Refuses a store of which something that is needed is not known: the arrays that are taken, what describes them, and the groups
-/// above them.
-fn review(hierarchy: &mut Hierarchy, taken: &[usize], wanted: Wanted<'_>) -> Result<Reviewed> {
-    let mut needed: HashSet<String> = HashSet::from(["/".to_owned()]);
-    for &at in taken {
-        let array = &hierarchy.arrays[at];
-        needed.extend(companions(array, wanted.concat));
-        needed.extend(groups_above(&array.path).map(str::to_owned));
-    }
-    let concerns = |defect: &Defect| wanted.filter.concerns(defect, &|path| needed.contains(path));
-    hierarchy.review(&concerns, Broken::Refuse)
-}
-
 /// Returns the positions of the arrays that are taken: those of the filter, and what describes them.
 fn taken(hierarchy: &Hierarchy, Wanted { filter, concat }: Wanted<'_>) -> Vec<usize> {
     let arrays = &hierarchy.arrays;
-    let mut taken: Vec<usize> = (0..arrays.len()).filter(|&at| filter.takes(&arrays[at].path)).collect();
-    if taken.len() < arrays.len() {
-        let wanted: HashSet<String> = taken.iter().flat_map(|&at| companions(&arrays[at], concat)).collect();
-        let more: Vec<usize> = (0..arrays.len())
-            .filter(|&at| wanted.contains(&arrays[at].path) && !filter.refuses(&arrays[at].path))
-            .collect();
-        taken.extend(more);
-        taken.sort_unstable();
-        taken.dedup();
+    let taken: Vec<usize> = (0..arrays.len()).filter(|&at| filter.takes(&arrays[at].path)).collect();
+    if taken.len() == arrays.len() {
+        return taken;
     }
-    taken
-}
-
-/// Returns the paths that the coordinates, bounds and grid mappings of an array may have, and the values of the dimension
-/// that sources lie behind each other along: in its group and those above.
-fn companions(array: &ArrayNode, concat: Option<&str>) -> Vec<String> {
-    let metadata = &array.metadata;
-    let mut names: Vec<&str> =
-        metadata.dimension_names.iter().flatten().flatten().map(String::as_str).collect();
-    for key in ["coordinates", "bounds", "grid_mapping", "ancillary_variables"] {
-        let text = metadata.attributes.get(key).and_then(Json::as_str).unwrap_or_default();
-        names.extend(text.split_whitespace().map(|word| word.trim_end_matches(':')));
-    }
-    names.extend(concat);
-    let group = array.path.rsplit_once('/').map_or("", |(group, _)| group);
-    let groups: Vec<&str> = groups_above(group).collect();
-    names.iter().flat_map(|name| groups.iter().map(move |group| format!("{group}/{name}"))).collect()
-}
-
-/// Returns a group and those above it, the innermost first; the root is empty.
-pub(crate) fn groups_above(group: &str) -> impl Iterator<Item = &str> {
-    std::iter::successors(Some(group), |group| group.rsplit_once('/').map(|(above, _)| above))
+    with_companions(arrays, taken, &|path| filter.refuses(path), concat)
 }
 
 #[cfg(test)]
@@ -237,11 +199,5 @@ mod tests {
         let wanted = Wanted { filter: &filter, concat: None };
         let error = open(&[paths], wanted, &StoreOptions::default()).unwrap_err();
         assert!(error.to_string().contains("more than once"), "{error}");
-    }
-
-    #[test]
-    fn groups_lead_to_the_root() {
-        assert_eq!(groups_above("/a/b").collect::<Vec<_>>(), ["/a/b", "/a", ""]);
-        assert_eq!(groups_above("").collect::<Vec<_>>(), [""]);
     }
 }

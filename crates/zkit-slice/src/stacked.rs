@@ -7,13 +7,13 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use zkit_core::engine::{self, Sha256Digest};
 use zkit_core::error::Result;
-use zkit_core::hierarchy::ArrayNode;
+use zkit_core::hierarchy::{ArrayNode, groups_above};
 use zkit_core::metadata::Json;
 use zkit_core::select::is_coordinate;
 
 use crate::axes::AxisKey;
 use crate::coordinates::Means;
-use crate::sources::{Source, groups_above};
+use crate::sources::Source;
 
 /// Attributes that name arrays which describe others. Source: CF conventions, sections 3.5 to 7.4, but for ancillary
 /// variables, which are data of their own.

@@ -28,4 +28,4 @@ pub use headers::{documents_text, groups_text};
 pub use layout::{ChunkArgs, check_dimensions, is_coordinate};
 pub use output::{NoFields, Own, emit_already_done, emit_done, emit_plan};
 pub use run::{Audit, Done, Job, Run, Written};
-pub use start::{Earlier, resume};
+pub use start::{Before, Earlier, resume};

@@ -55,6 +55,9 @@ pub struct Run<'a> {
     pub resources: Resources,
     /// What becomes of chunks that do not decode.
     pub on_corrupt: OnCorrupt,
+    /// Fails with kind `Conflict` where what was read for a store, by its position in the plan, is not of one state of its
+    /// source.
+    pub unchanged: &'a dyn Fn(usize) -> Result<(), Error>,
     /// What the command has to say of a store before it is published.
     pub audit: &'a Audit<'a>,
     /// Who watches.
@@ -191,7 +194,15 @@ impl Run<'_> {
         meter
             .bytes_written
             .add(documents.iter().map(|(_, document)| document.to_pretty().len() as u64).sum());
-        let verified = self.prove(store, &copy, corrupt)?;
+        let verified = match self.prove(store, &copy, corrupt) {
+            Err(error) if error.kind() == ErrorKind::Mismatch => {
+                // a source that changed explains it better
+                self.check_unchanged(store, partial)?;
+                return Err(error);
+            }
+            proven => proven?,
+        };
+        self.check_unchanged(store, partial)?;
         written.verified.regions += verified.regions;
         written.verified.bytes += verified.bytes;
         (self.audit)(store, &copy)?;
@@ -201,6 +212,16 @@ impl Run<'_> {
             observer.event(Event::Phase("copying"));
         }
         Ok(())
+    }
+
+    /// Refuses to publish what was read while its source changed: no later run goes on with it either.
+    fn check_unchanged(&self, store: usize, partial: &PartialStore) -> Result<(), Error> {
+        (self.unchanged)(store).or_else(|error| {
+            if error.kind() == ErrorKind::Conflict {
+                partial.mark_source_changed()?;
+            }
+            Err(error)
+        })
     }
 
     /// Reads back what was written, by the metadata that readers will have.

@@ -1,12 +1,12 @@
 //! How a store is begun: from nothing, or from what an earlier run left.
 
-use zkit_core::engine::{self, Header, Proof};
+use zkit_core::engine::{self, Header, Proof, Verify};
 use zkit_core::error::{Error, ErrorKind};
 use zkit_core::event::Event;
 use zkit_core::hierarchy::{Consolidated, Hierarchy};
 use zkit_core::location::StoreUrl;
 use zkit_core::plan::ArrayCopy;
-use zkit_core::publish::{Consolidate, Destination, PartialStore, Start, Unfinished};
+use zkit_core::publish::{Consolidate, Destination, PartialStore, Recorded, Start, Unfinished};
 
 use super::args::WriteArgs;
 use super::codec::CodecChoice;
@@ -24,38 +24,77 @@ pub enum Earlier {
     Published,
 }
 
+/// With which earlier work a run is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Before {
+    /// A part of a store: objects of the source are compared as `--source-check` says.
+    Unfinished,
+    /// A finished store: what is known of the source's objects is compared unless `--source-check metadata` is passed.
+    Published,
+}
+
 /// Looks for what earlier runs left of a store, with `--resume`, and locks it.
 ///
 /// `header` is what this run is about, without codecs that are yet to be chosen; `is_the_copy` says whether what is at
-/// the destination is what is asked for, see [`Run::is_published`].
+/// the destination holds what is asked for, see [`Run::is_published`]. A finished store is the copy if its own record says
+/// so; where file systems keep no records, all of it is compared.
 ///
 /// Fails with kind `Conflict` where a store is at the destination, is another one, and is not to be replaced, or where
 /// what an earlier run left is of another job.
 pub fn resume(
     args: &WriteArgs,
     destination: &Destination<'_>,
-    header: &dyn Fn() -> Header,
-    is_the_copy: &dyn Fn() -> anyhow::Result<bool>,
+    header: &dyn Fn(Before) -> Header,
+    is_the_copy: &dyn Fn(Verify) -> anyhow::Result<bool>,
 ) -> anyhow::Result<Earlier> {
     let resumes = args.unfinished() == Unfinished::Resume && !args.dry_run;
     if !resumes || !(destination.has_traces()? || destination.exists()?) {
         return Ok(Earlier::Nothing);
     }
-    match PartialStore::create(destination, args.existing(), &header(), Unfinished::Resume)? {
+    match PartialStore::create(destination, args.existing(), &header(Before::Unfinished), Unfinished::Resume)?
+    {
         Start::Build(partial) => Ok(Earlier::Unfinished(partial)),
         Start::AlreadyPublished => Ok(Earlier::Published),
-        Start::Exists if is_the_copy()? => Ok(Earlier::Published),
-        Start::Exists if args.overwrite => Ok(Earlier::Nothing),
         Start::Exists => {
+            let Some(why) = why_not_the_copy(args, destination, header, is_the_copy)? else {
+                return Ok(Earlier::Published);
+            };
+            if args.overwrite {
+                return Ok(Earlier::Nothing);
+            }
             let message = format!(
-                "{} exists, is not the copy that is asked for, and there is nothing to resume",
+                "{} exists, is not the copy that is asked for, and there is nothing to resume: {why}",
                 destination.url
             );
-            Err(Error::new(ErrorKind::Conflict, message)
-                .with_hint("pass --overwrite to replace it, or name another destination")
-                .into())
+            let hint = match destination.url.local_path() {
+                Some(_) => "pass --overwrite to replace it, or name another destination",
+                None => "pass --overwrite --unpublish-first to replace it, or name another destination",
+            };
+            Err(Error::new(ErrorKind::Conflict, message).with_hint(hint).into())
         }
     }
+}
+
+/// Says why a store that is at the destination is not the copy that is asked for, if it is not.
+fn why_not_the_copy(
+    args: &WriteArgs,
+    destination: &Destination<'_>,
+    header: &dyn Fn(Before) -> Header,
+    is_the_copy: &dyn Fn(Verify) -> anyhow::Result<bool>,
+) -> anyhow::Result<Option<String>> {
+    let verify = match destination.recorded()? {
+        Recorded::Known(record) => match record.difference(&header(Before::Published)) {
+            Some(difference) => return Ok(Some(difference)),
+            None => args.verify.into(),
+        },
+        Recorded::Nothing => {
+            let why = "nothing says which source and options it was made with";
+            return Ok(Some(why.to_owned()));
+        }
+        Recorded::Unknowable => Verify::Full,
+    };
+    let why = "its metadata or values differ from what this run would write";
+    Ok((!is_the_copy(verify)?).then(|| why.to_owned()))
 }
 
 /// Begins a store of which nothing is there to go on with.
@@ -89,6 +128,7 @@ impl Run<'_> {
         store: usize,
         reach: &Reach<'_>,
         default: &CodecChoice,
+        verify: Verify,
     ) -> anyhow::Result<bool> {
         let job = &self.jobs[store];
         let Ok(copy) = Hierarchy::open(job.destination, reach.options()) else { return Ok(false) };
@@ -103,8 +143,7 @@ impl Run<'_> {
         }
         let proof = Proof { plan, store, source: job.source, parts: job.parts, copy: &copy, corrupt: &[] };
         shell.observer().event(Event::Phase("checking"));
-        match engine::verify(proof, self.args.verify.into(), self.resources, shell.observer(), shell.cancel())
-        {
+        match engine::verify(proof, verify, self.resources, shell.observer(), shell.cancel()) {
             Ok(_) => Ok(true),
             Err(error) if error.kind() == ErrorKind::Cancelled => Err(error.into()),
             Err(_) => Ok(false),

@@ -8,7 +8,7 @@ use clap::{Args as _, FromArgMatches as _, Parser};
 use serde::Serialize;
 use serde_json::Value;
 use tempfile::TempDir;
-use zkit_core::engine::{self, Header, OnCorrupt, Resources, SurveyDepth};
+use zkit_core::engine::{self, Header, JournalArray, OnCorrupt, Resources, SurveyDepth};
 use zkit_core::error::{Error, ErrorKind};
 use zkit_core::hierarchy::{Hierarchy, Reviewed};
 use zkit_core::location::StoreUrl;
@@ -130,6 +130,7 @@ impl Case {
             plan,
             resources: RESOURCES,
             on_corrupt: OnCorrupt::Fail,
+            unchanged: &|_| Ok(()),
             audit,
             shell: &self.shell,
         }
@@ -140,7 +141,12 @@ impl Case {
             options: self.line.write.canonical(&DEFAULT),
             source: self.source.url.clone(),
             groups: super::groups_text(&self.source.groups),
-            arrays: Vec::new(),
+            arrays: vec![JournalArray {
+                path: "/t".to_owned(),
+                fingerprint: 0,
+                source_document: String::new(),
+                target_codec: String::new(),
+            }],
         }
     }
 
@@ -247,12 +253,42 @@ fn what_an_earlier_run_published_is_known_again_by_resume() {
     let run = case.run(&jobs, &plan, &|_, _| Ok(()));
     let earlier = || {
         let destination = reach.destination(&case.destination);
-        resume(run.args, &destination, &|| case.header(), &|| run.is_published(0, &reach, &DEFAULT))
+        resume(run.args, &destination, &|_| case.header(), &|verify| {
+            run.is_published(0, &reach, &DEFAULT, verify)
+        })
     };
     assert!(matches!(earlier().unwrap(), Earlier::Nothing));
     case.write(&|_, _| Ok(())).unwrap();
     assert!(matches!(earlier().unwrap(), Earlier::Published));
+    let other = || {
+        let destination = reach.destination(&case.destination);
+        let header = Header { options: Vec::new(), ..case.header() };
+        resume(run.args, &destination, &|_| header.clone(), &|_| Ok(true))
+    };
+    let error = other().unwrap_err();
+    assert!(
+        error.to_string().contains("other options were given") || error.to_string().contains("`--codec`"),
+        "{error}"
+    );
     fs::write(case.destination().join("t/1"), [3, 5]).unwrap();
     let error = earlier().unwrap_err();
     assert!(error.to_string().contains("is not the copy that is asked for"), "{error}");
+}
+
+#[test]
+fn what_was_read_while_its_source_changed_is_neither_published_nor_gone_on_with() {
+    let case = Case::new(&["--verify", "none"]);
+    let (jobs, plan, reach) = ([case.job()], case.plan(), case.reach());
+    let changed = |_| Err(Error::new(ErrorKind::Conflict, "`/t` changed while it was read"));
+    let run = Run { unchanged: &changed, ..case.run(&jobs, &plan, &|_, _| Ok(())) };
+    let partials = run.begin(vec![None], &reach, &|_| case.header()).unwrap();
+    let error = run.write(partials).unwrap_err();
+    assert_eq!(error.to_string(), "`/t` changed while it was read");
+    assert!(!case.destination().exists());
+    let resumed = Case { line: CommandLine::parse_from(["zkit", "--resume"]), ..case };
+    let destination = resumed.reach();
+    let destination = destination.destination(&resumed.destination);
+    let earlier = resume(&resumed.line.write, &destination, &|_| resumed.header(), &|_| Ok(true));
+    let error = earlier.unwrap_err();
+    assert!(error.to_string().contains("the source changed while an earlier run read it"), "{error}");
 }

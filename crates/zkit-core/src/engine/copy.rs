@@ -95,6 +95,9 @@ pub fn run_copy(
     finished: &mut dyn FnMut(usize, &[CorruptChunk]) -> Result<()>,
 ) -> Result<Vec<CorruptChunk>> {
     let meter = observer.meter();
+    // those that were listed before are others
+    meter.arrays_total.restart();
+    meter.arrays_done.restart();
     meter.arrays_total.add(plan.arrays.len() as u64);
     clear_left(plan, endpoints)?;
     let spills: Vec<(Place, &Spill)> = places(plan, endpoints.len())
@@ -173,6 +176,7 @@ pub(super) fn run_units(
         copies[unit.array].units_left.fetch_add(1, Ordering::Relaxed);
         stores_left[plan.arrays[unit.array].store].fetch_add(1, Ordering::Relaxed);
     }
+    meter.decoded_bytes_resumed.add(resumed_bytes(plan, &copies));
     let untouched =
         |copy: &&Copy<'_>| copy.units_left.load(Ordering::Relaxed) == 0 && copy.array.spill.is_none();
     if matches!(whole, Whole::Plan) {
@@ -249,6 +253,23 @@ pub(super) fn run_units(
             Ok(run.corrupt.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().collect())
         }
     }
+}
+
+/// Returns the decoded bytes of the units that an earlier run has done, by their share of each array's chunks.
+fn resumed_bytes(plan: &CopyPlan, copies: &[Copy<'_>]) -> u64 {
+    if copies.iter().all(|copy| copy.done.is_none()) {
+        return 0;
+    }
+    let mut decoded = vec![0u64; copies.len()];
+    for unit in &plan.units {
+        decoded[unit.array] = decoded[unit.array].saturating_add(unit.decoded_bytes);
+    }
+    let resumed = copies.iter().zip(decoded).filter_map(|(copy, decoded)| {
+        let chunks = copy.array.target.metadata.grid.total()?;
+        let share = u128::from(decoded) * u128::from(copy.done?.len()) / u128::from(chunks.max(1));
+        Some(u64::try_from(share).unwrap_or(u64::MAX).min(decoded))
+    });
+    resumed.fold(0, u64::saturating_add)
 }
 
 /// What the threads of a run tell its caller.

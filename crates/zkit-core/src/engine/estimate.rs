@@ -42,6 +42,42 @@ struct Rates {
     taken: u64,
     encoded: u64,
     encode: Duration,
+    /// Whether a codec has run before: the first run of one makes its contexts.
+    is_warm: bool,
+}
+
+impl Rates {
+    fn add(&mut self, other: Self) {
+        self.decoded += other.decoded;
+        self.decode += other.decode;
+        self.taken += other.taken;
+        self.encoded += other.encoded;
+        self.encode += other.encode;
+    }
+}
+
+/// What arrays cost by their rates.
+#[derive(Debug, Clone, Copy, Default)]
+struct Cost {
+    encoded: f64,
+    /// On one thread.
+    seconds: f64,
+    /// Of the chunk that takes longest.
+    longest: f64,
+}
+
+impl Cost {
+    fn add(&mut self, array: &ArrayCopy, rates: Rates) {
+        let decoded = float(decoded_bytes(array));
+        let decodes = array.rechunk.as_ref().map_or(1.0, |rechunk| rechunk.decodes);
+        let decode = rates.decode.as_secs_f64() / float(rates.decoded);
+        let encode = rates.encode.as_secs_f64() / float(rates.taken);
+        self.encoded += float(rates.encoded) * decoded / float(rates.taken);
+        self.seconds += decoded * (decode * decodes + encode);
+        if !array.is_rechunked() {
+            self.longest = self.longest.max(float(array.decoded_chunk_bytes()) * (decode + encode));
+        }
+    }
 }
 
 /// The stores that one store of a plan is read from.
@@ -65,13 +101,16 @@ pub fn estimate_copy(
 ) -> Result<Option<Estimate>> {
     let mut by_size: Vec<&ArrayCopy> = plan.arrays.iter().filter(|array| is_encoded(array)).collect();
     by_size.sort_by_key(|array| std::cmp::Reverse((array.stored_bytes, decoded_bytes(array))));
-    let mut rates = Rates::default();
+    let (mut rates, mut of_arrays) = (Rates::default(), Vec::new());
     for array in by_size.iter().take(SAMPLED_ARRAYS) {
         let from = sources[array.store];
+        let mut own = Rates { is_warm: rates.taken > 0, ..Rates::default() };
         let sampled = match &array.gather {
-            Some(_) => sample_gathered(array, from, cancel, &mut rates),
-            None => sample(array, from.source, cancel, &mut rates),
+            Some(_) => sample_gathered(array, from, cancel, &mut own),
+            None => sample(array, from.source, cancel, &mut own),
         };
+        rates.add(own);
+        of_arrays.push(own);
         match sampled {
             Err(error) if error.kind() == ErrorKind::Cancelled => return Err(error),
             // the copy finds, and names, what is wrong with it
@@ -82,13 +121,12 @@ pub fn estimate_copy(
     if rates.taken == 0 || rates.decoded == 0 {
         return Ok(None);
     }
-    let decoded: f64 = by_size.iter().map(|array| float(decoded_bytes(array))).sum();
-    let decoded_in_all: f64 = by_size
-        .iter()
-        .map(|array| {
-            float(decoded_bytes(array)) * array.rechunk.as_ref().map_or(1.0, |rechunk| rechunk.decodes)
-        })
-        .sum();
+    // data of one store may be unlike: what was sampled speaks for its own array, and together for the others
+    let own = of_arrays.into_iter().map(Some).chain(std::iter::repeat(None));
+    let mut cost = Cost::default();
+    for (array, own) in by_size.iter().zip(own) {
+        cost.add(array, own.filter(|own| own.taken > 0 && own.decoded > 0).unwrap_or(rates));
+    }
     let copied: u64 = plan
         .arrays
         .iter()
@@ -100,11 +138,11 @@ pub fn estimate_copy(
         clippy::cast_sign_loss,
         reason = "an estimate, of positive numbers"
     )]
-    let bytes_encoded = (float(rates.encoded) * decoded / float(rates.taken)) as u64 + copied;
-    let decode = rates.decode.as_secs_f64() * decoded_in_all / float(rates.decoded);
-    let encode = rates.encode.as_secs_f64() * decoded / float(rates.taken);
+    let bytes_encoded = cost.encoded as u64 + copied;
     let threads = float(jobs.min(plan.jobs).max(1) as u64);
-    let time = Duration::try_from_secs_f64((decode + encode) / threads).unwrap_or(Duration::MAX);
+    // however many threads there are, a chunk takes its time
+    let time =
+        Duration::try_from_secs_f64((cost.seconds / threads).max(cost.longest)).unwrap_or(Duration::MAX);
     Ok(Some(Estimate { sampled_bytes: rates.taken, bytes_encoded, time }))
 }
 
@@ -152,7 +190,7 @@ fn sample(array: &ArrayCopy, store: &Store, cancel: &Cancel, rates: &mut Rates) 
             rates.decoded += bytes as u64;
         } else {
             let recoder = recoder(array, &shape)?;
-            if rates.taken == 0 {
+            if rates.taken == 0 && !rates.is_warm {
                 // the first run of a codec makes its contexts
                 let _ = recoder.recode(&mut scratch, &encoded, SAMPLE_CHUNK_BYTES, &mut out);
             }
@@ -191,7 +229,7 @@ fn sample_gathered(array: &ArrayCopy, from: Sources<'_>, cancel: &Cancel, rates:
         rates.decode += started.elapsed();
         rates.decoded += piece.len() as u64;
         let Ok(chain) = flat_chain(&array.target.metadata, piece.len()) else { continue };
-        if rates.taken == 0 {
+        if rates.taken == 0 && !rates.is_warm {
             // the first run of a codec makes its contexts
             let _ = chain.encode(&mut scratch, &piece, &mut out);
         }
@@ -245,7 +283,7 @@ fn encode_pieces(
     let mut out = Vec::new();
     for piece in sample_array(&source, &array.target.metadata.chunk_shape(), context)? {
         let Ok(chain) = flat_chain(&array.target.metadata, piece.len()) else { continue };
-        if rates.taken == 0 {
+        if rates.taken == 0 && !rates.is_warm {
             // the first run of a codec makes its contexts
             let _ = chain.encode(scratch, &piece, &mut out);
         }

@@ -45,10 +45,10 @@ pub use scan::{
 pub use sink::Sink;
 pub use spill::{LeftPieces, Scratch};
 pub use survey::{
-    ArraySurvey, BloscFrames, ChunkFault, Closeness, FaultyChunks, Frames, InnerAbsence, Keys, Listing,
-    MissingChunks, N5Container, N5Dataset, N5Fault, Repository, ShardIndexes, SizeTally, StoreFiles,
+    ArraySurvey, BloscFrames, ChunkFault, Closeness, FaultyChunks, Frames, GridParts, InnerAbsence, Keys,
+    Listing, MissingChunks, N5Container, N5Dataset, N5Fault, Repository, ShardIndexes, SizeTally, StoreFiles,
     StoreSurvey, StoredChunk, SurveyDepth, Tally, ZstdFrames, is_unfinished_store, read_n5, survey,
-    survey_heads, survey_references, survey_store,
+    survey_again, survey_heads, survey_references, survey_store,
 };
 pub use touched::{Touched, TouchedPart, touched};
 pub use verify::{Proof, Verified, Verify, verify};

@@ -21,7 +21,7 @@ pub use faults::{ChunkFault, FaultyChunks};
 pub use files::StoreFiles;
 pub use frames::{BloscFrames, Frames, ShardIndexes, Tally, ZstdFrames};
 pub use icechunk::{MissingChunks, Repository};
-pub use listing::{Keys, Listing, SizeTally, StoredChunk};
+pub use listing::{GridParts, Keys, Listing, SizeTally, StoredChunk};
 pub use n5::{N5Container, N5Dataset, N5Fault, read_n5};
 pub use names::is_unfinished_store;
 pub use references::survey_references;
@@ -87,18 +87,50 @@ pub fn survey(
     observer: &dyn Observer,
     cancel: &Cancel,
 ) -> Result<Vec<ArraySurvey>> {
+    observer.meter().arrays_total.add(arrays.len() as u64);
+    let done = || observer.meter().arrays_done.add(1);
+    let mut surveys = list_each(store, arrays, depth, &done, (observer, cancel))?;
+    if let SurveyDepth::Headers { .. } = depth {
+        look_at_frames(store, arrays, &mut surveys, observer, cancel)?;
+    }
+    Ok(surveys)
+}
+
+/// Returns of each array what tells whether any of its objects changed since [`survey`] listed it with the same `depth`, of
+/// which what is read next does not matter; `None` where it cannot be listed now. No array is counted as done.
+pub fn survey_again(
+    store: &Store,
+    arrays: &[&ArrayNode],
+    depth: SurveyDepth,
+    observer: &dyn Observer,
+    cancel: &Cancel,
+) -> Result<Vec<Option<Listing>>> {
+    let depth = match depth {
+        SurveyDepth::Source { .. } => SurveyDepth::Source { read: false },
+        other => other,
+    };
+    let surveys = list_each(store, arrays, depth, &|| (), (observer, cancel))?;
+    Ok(surveys.into_iter().map(|survey| survey.listing.filter(|_| !survey.unreadable)).collect())
+}
+
+fn list_each(
+    store: &Store,
+    arrays: &[&ArrayNode],
+    depth: SurveyDepth,
+    done: &(dyn Fn() + Sync),
+    (observer, cancel): (&dyn Observer, &Cancel),
+) -> Result<Vec<ArraySurvey>> {
     let sample_most = match depth {
         SurveyDepth::Listing { sample_most } | SurveyDepth::Headers { sample_most } => sample_most,
         SurveyDepth::Source { .. } => 0,
     };
-    observer.meter().arrays_total.add(arrays.len() as u64);
     let listed = spread(store, arrays, |array| {
         let asked = match depth {
             SurveyDepth::Source { read } => Asked::of_source(array, read),
             SurveyDepth::Listing { .. } | SurveyDepth::Headers { .. } => Asked::all(Glance::Head(0)),
         };
         let listed = listing::list(store, array, (sample_most, None, asked), (observer, cancel));
-        observer.meter().arrays_done.add(1);
+        done();
         listed
     });
     let mut surveys = Vec::with_capacity(arrays.len());
@@ -112,9 +144,6 @@ pub fn survey(
             },
             Err(error) => unlisted(array, error)?,
         });
-    }
-    if let SurveyDepth::Headers { .. } = depth {
-        look_at_frames(store, arrays, &mut surveys, observer, cancel)?;
     }
     Ok(surveys)
 }

@@ -2,6 +2,7 @@
 
 mod beside;
 mod classify;
+mod companions;
 mod consolidated;
 mod differences;
 mod foreign;
@@ -12,6 +13,7 @@ mod review;
 mod walk;
 
 pub use beside::Consolidation;
+pub use companions::{describing, groups_above, needed_by, with_companions};
 pub use differences::{Difference, Differs, differences};
 pub use foreign::Foreign;
 pub use node::{ArrayNode, Consolidated, Container, GroupNode, Hierarchy, StoreKind};

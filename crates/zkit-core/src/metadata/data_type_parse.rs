@@ -93,6 +93,10 @@ fn parse_v2_text(
     offset: u64,
     swaps: &mut Vec<Swap>,
 ) -> Result<DataType, String> {
+    // tensorstore writes types that numpy lacks by their own names, in little-endian order
+    if let Some(data_type) = extension(text) {
+        return Ok(data_type);
+    }
     let unknown = || format!("dtype `{text}` is not one that Zarr v2 has");
     let (big_endian, rest) = match text.as_bytes().first() {
         Some(b'<' | b'|' | b'=') => (false, &text[1..]),
@@ -270,6 +274,16 @@ fn extension(name: &str) -> Option<DataType> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn v2_names_of_tensorstore_are_the_types_of_v3() {
+        for name in ["bfloat16", "float8_e4m3fn", "int4"] {
+            let (data_type, swaps) = v2(&format!("\"{name}\"")).unwrap();
+            assert_eq!(data_type, parse_v3(&Json::string(name)).unwrap());
+            assert!(swaps.is_empty());
+        }
+        assert!(v2("\"<bfloat16\"").is_err());
+    }
 
     fn v2(text: &str) -> Result<(DataType, Vec<Swap>), String> {
         parse_v2(&Json::parse(text.as_bytes()).unwrap(), &DataType::Object)

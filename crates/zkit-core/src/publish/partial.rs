@@ -1,6 +1,7 @@
 //! The store that is being built, wherever it is.
 
 use super::local::{self, LocalPartial};
+use super::record::{CopyRecord, Recorded};
 use super::remote::{self, RemotePartial};
 use super::start::{Existing, Start, Unfinished};
 use crate::cancel::Cancel;
@@ -50,6 +51,14 @@ impl Destination<'_> {
         match self.url {
             StoreUrl::Local(path) => Ok(path.exists()),
             StoreUrl::Remote { .. } => remote::exists(&self.open_remote()?),
+        }
+    }
+
+    /// Returns what the store at the destination says of the run that wrote it.
+    pub fn recorded(&self) -> Result<Recorded> {
+        match self.url {
+            StoreUrl::Local(path) => Ok(CopyRecord::read_local(path)),
+            StoreUrl::Remote { .. } => CopyRecord::read_remote(&self.open_remote()?),
         }
     }
 
@@ -139,6 +148,14 @@ impl PartialStore {
         match self {
             Self::Local(store) => store.check(&key_of, jobs, cancel),
             Self::Remote(store) => store.check(arrays, cancel),
+        }
+    }
+
+    /// Says that the source changed while it was read: no later run goes on with what is there.
+    pub fn mark_source_changed(&self) -> Result<()> {
+        match self {
+            Self::Local(store) => store.mark_source_changed(),
+            Self::Remote(store) => store.mark_source_changed(),
         }
     }
 

@@ -5,6 +5,63 @@ use std::path::Path;
 use crate::error::{Error, ErrorKind, Result};
 use crate::location::StoreUrl;
 
+/// Checks that a destination can be a store as zkit writes it: a folder, not a file that its name promises.
+///
+/// Fails with kind `Usage`.
+pub fn check_folder(destination: &StoreUrl) -> Result<()> {
+    let name = destination.name().unwrap_or_default();
+    let Some(what) = file_of(&name) else { return Ok(()) };
+    let folder = folder_name(&name);
+    let message =
+        format!("could not write {destination}: its name is that of {what}, and zkit writes a folder");
+    Err(Error::new(ErrorKind::Usage, message).with_hint(match destination {
+        StoreUrl::Local(path) if what == ZIP => {
+            let folder = path.with_file_name(&folder);
+            format!(
+                "write {} instead; to pack it, run `cd {} && python3 -m zipfile -c {} .`",
+                folder.display(),
+                quoted(&folder.display().to_string()),
+                quoted(&format!("../{name}"))
+            )
+        }
+        StoreUrl::Local(path) => format!("write {} instead", path.with_file_name(&folder).display()),
+        StoreUrl::Remote { .. } => format!("write {} instead", destination.parent().join(&folder)),
+    }))
+}
+
+/// Returns the name that a folder gets which holds what a file or folder of this name holds: `a.zarr` for `a.zarr.zip`.
+pub fn folder_name(name: &str) -> String {
+    match (file_of(name), name.rsplit_once('.')) {
+        (Some(_), Some((stem, _))) => format!("{}.zarr", stem.strip_suffix(".zarr").unwrap_or(stem)),
+        _ => name.to_owned(),
+    }
+}
+
+const ZIP: &str = "a zip file";
+
+/// Says what kind of file has such a name.
+fn file_of(name: &str) -> Option<&'static str> {
+    let (stem, ending) = name.rsplit_once('.')?;
+    let what = match ending.to_ascii_lowercase().as_str() {
+        "zip" => ZIP,
+        "json" => "a JSON file",
+        "parq" | "parquet" => "references in parquet",
+        "nc" | "nc4" | "h5" | "hdf5" => "a netCDF or HDF5 file",
+        "tar" | "tgz" | "gz" => "an archive",
+        _ => return None,
+    };
+    (!stem.is_empty()).then_some(what)
+}
+
+/// Quotes a word for a shell, where it must be.
+fn quoted(word: &str) -> String {
+    let plain = |character: char| character.is_ascii_alphanumeric() || "._-/".contains(character);
+    match word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
 /// Checks that a destination is neither its source nor inside or around it, links resolved.
 pub fn check_apart(source: &StoreUrl, destination: &StoreUrl) -> Result<()> {
     let url_of_source = source;
@@ -60,6 +117,26 @@ pub fn free_bytes(path: &Path) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_files_are_no_destinations_and_the_hint_names_a_folder() {
+        for (name, word) in [
+            ("out.zip", "`cd out.zarr &&"),
+            ("a.zarr.ZIP", "write a.zarr instead"),
+            ("x.json", "write x.zarr"),
+        ] {
+            let error = check_folder(&name.parse().unwrap()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Usage);
+            assert!(error.hint().unwrap().contains(word), "{:?}", error.hint());
+        }
+        let error = check_folder(&"s3://b/c/out.zip".parse().unwrap()).unwrap_err();
+        assert_eq!(error.hint(), Some("write s3://b/c/out.zarr instead"));
+        for name in ["a.zarr", "a", "v1.2", "zip", "s3://b/zip/a"] {
+            check_folder(&name.parse().unwrap()).unwrap();
+        }
+        assert_eq!(folder_name("a.zarr.zip"), "a.zarr");
+        assert_eq!(folder_name("a.zarr"), "a.zarr");
+    }
 
     #[test]
     fn source_and_destination_must_lie_apart() {

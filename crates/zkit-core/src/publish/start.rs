@@ -1,5 +1,9 @@
 //! How a run to a destination begins.
 
+use std::fmt::Display;
+
+use crate::error::{Error, ErrorKind};
+
 /// What happens to a store that is already at the destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Existing {
@@ -45,4 +49,11 @@ impl<Store> Start<Store> {
             Self::Exists => Start::Exists,
         }
     }
+}
+
+/// Returns the error of going on with what was read while its source changed.
+pub(super) fn source_changed(destination: &dyn Display) -> Error {
+    let message =
+        format!("could not go on to {destination}: the source changed while an earlier run read it");
+    Error::new(ErrorKind::Conflict, message).with_hint("pass --restart to begin anew")
 }

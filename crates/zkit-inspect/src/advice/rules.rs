@@ -202,12 +202,12 @@ fn no_shuffle(array: &Profile<'_>, _: Option<&Access>, line: &CommandLine) -> Op
         return None;
     }
     Some(Advice {
-        what: format!("shuffle the bytes of `{}` before compressing", array.path),
+        what: format!("try to shuffle the bytes of `{}` before compressing", array.path),
         why: format!(
-            "{} elements are compressed as they are; bytes (or bits) of equal weight side by side compress better and decode faster",
+            "{} elements are compressed as they are; bytes (or bits) of equal weight side by side mostly compress better; --codec auto measures whether they do",
             array.data_type
         ),
-        command: Some(line.recompress(CODEC)),
+        command: Some(line.recompress("--codec auto")),
     })
 }
 

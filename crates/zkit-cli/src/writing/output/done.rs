@@ -133,7 +133,7 @@ fn output<'a, Fields: Serialize>(
         bytes_encoded: meter.bytes_encoded.get(),
         bytes_written: meter.bytes_written.get(),
         traffic: TrafficOutput::of(&meter.traffic),
-        seconds: Seconds::of(meter, done.total_time, done.plan_time),
+        seconds: Seconds::of(meter, (done.total_time, done.plan_time), run.jobs.len()),
         peak_memory_bytes: memory::peak_rss_bytes(),
         verified: VerifiedOutput {
             mode: run.args.verify.name(),
@@ -189,6 +189,16 @@ fn document<Fields>(
     document
 }
 
+/// Says how large the copy is, or in a bucket, where not every object of an earlier run is read back, what was written of it.
+fn copy_size<Fields>(output: &DoneOutput<'_, Fields>, run: &Run<'_>, done: &Done) -> String {
+    let is_local = run.jobs.iter().all(|job| job.destination.local_path().is_some());
+    match (output.resumed_objects, is_local) {
+        (0, _) => format::bytes(output.bytes_written),
+        (_, true) => format::bytes(output.bytes_written.saturating_add(done.written.checked_bytes)),
+        (_, false) => format!("{} of it written by this run", format::bytes(output.bytes_written)),
+    }
+}
+
 fn facts<Fields>(
     output: &DoneOutput<'_, Fields>,
     run: &Run<'_>,
@@ -205,7 +215,7 @@ fn facts<Fields>(
         many => facts
             .fact("sources", format!("{}, {size}", format::counted(many.len() as u64, "store", "stores"))),
     };
-    facts.fact("copy", format!("{}, {}", output.destination, format::bytes(output.bytes_written)));
+    facts.fact("copy", format!("{}, {}", output.destination, copy_size(output, run, done)));
     for destination in &done.already_done {
         facts.fact("already done", destination);
     }
@@ -222,7 +232,13 @@ fn facts<Fields>(
         "arrays",
         format!("{} encoded anew, {} copied byte for byte", output.arrays_written, output.arrays_copied),
     );
-    facts.fact("objects", format::count(output.objects_written));
+    facts.fact(
+        "objects",
+        match output.resumed_objects {
+            0 => format::count(output.objects_written),
+            _ => format!("{} written by this run", format::count(output.objects_written)),
+        },
+    );
     let verified = match output.verified.mode {
         "none" => "not read back: pass --verify sample or full".to_owned(),
         mode => format!(

@@ -11,6 +11,9 @@ use zkit_report::{Column, Table};
 pub(super) struct Seconds {
     pub(super) total: f64,
     pub(super) plan: f64,
+    /// Whether some stores were verified while others were copied.
+    #[serde(skip)]
+    overlaps: bool,
     read: f64,
     decode: f64,
     assemble: f64,
@@ -23,10 +26,11 @@ pub(super) struct Seconds {
 type Stage = (&'static str, f64, &'static str);
 
 impl Seconds {
-    pub(super) fn of(meter: &Meter, total: Duration, plan: Duration) -> Self {
+    pub(super) fn of(meter: &Meter, (total, plan): (Duration, Duration), stores: usize) -> Self {
         Self {
             total: total.as_secs_f64(),
             plan: plan.as_secs_f64(),
+            overlaps: stores > 1,
             read: meter.read_time.seconds(),
             decode: meter.decode_time.seconds(),
             assemble: meter.assemble_time.seconds(),
@@ -52,7 +56,8 @@ impl Seconds {
 
     /// Returns the time in which chunks were copied.
     fn copy(&self) -> f64 {
-        (self.total - self.plan - self.verify).max(1e-9)
+        let verify = if self.overlaps { 0.0 } else { self.verify };
+        (self.total - self.plan - verify).max(1e-9)
     }
 
     /// Returns whether the run took long enough for its stages to mean something.
@@ -68,10 +73,11 @@ impl Seconds {
             Column::right("share of the threads"),
         ]);
         #[expect(clippy::cast_precision_loss, reason = "a few threads")]
-        let available = self.copy() * jobs as f64;
-        let mut busy = 0.0;
+        let threads = self.copy() * jobs as f64;
+        let busy: f64 = self.stages().iter().map(|stage| stage.1).sum();
+        // fetching threads come on top of those that work
+        let available = threads.max(busy);
         for (name, seconds, _) in self.stages() {
-            busy += seconds;
             table.row([name.to_owned(), format!("{seconds:.2}"), share(seconds, available)]);
         }
         let idle = (available - busy).max(0.0);
@@ -107,6 +113,23 @@ impl Seconds {
 }
 
 fn share(part: f64, whole: f64) -> String {
-    // fetching threads come on top of those that work
     format!("{:.0} %", (100.0 * part / whole.max(1e-9)).min(100.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stages_of_stores_that_are_verified_beside_others_are_no_more_than_the_threads() {
+        let meter = Meter::default();
+        meter.decode_time.add_time(Duration::from_secs(9));
+        meter.encode_time.add_time(Duration::from_secs(8));
+        meter.verify_time.add_time(Duration::from_secs(7));
+        let seconds = Seconds::of(&meter, (Duration::from_secs(10), Duration::from_secs(1)), 2);
+        let text = format!("{:?}", seconds.table(2));
+        for share in ["50 %", "44 %", "6 %"] {
+            assert!(text.contains(share), "{share}: {text}");
+        }
+    }
 }

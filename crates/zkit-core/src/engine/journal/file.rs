@@ -57,6 +57,8 @@ pub struct Contents {
     pub done: Vec<ChunkSet>,
     /// The last mark before publishing.
     pub publishing: Option<Publishing>,
+    /// Whether the source changed while it was read.
+    pub source_changed: bool,
     /// How many records there are.
     pub records: u64,
     /// Bytes that were cut off at the end, as they were torn or damaged.
@@ -183,12 +185,13 @@ impl Journal {
         let header = Header::parse_line(&line, &self.path.display().to_string())?;
         self.begin(&header, start);
         let mut done = vec![ChunkSet::default(); header.arrays.len()];
-        let (mut publishing, mut records) = (None, 0);
+        let (mut publishing, mut source_changed, mut records) = (None, false, 0);
         let end = self
             .scan(|entries| {
                 for entry in entries {
                     match entry {
                         Entry::Publishing(mark) => publishing = Some(*mark),
+                        Entry::SourceChanged => source_changed = true,
                         Entry::Done(record) => {
                             done[record.array as usize].insert(record.chunk);
                             records += 1;
@@ -204,7 +207,7 @@ impl Journal {
             self.file.set_len(end).map_err(|error| write_error(&self.path, "repair", error))?;
         }
         *self.records.get_mut() = records;
-        Ok(Some(Contents { header, done, publishing, records, cut_bytes }))
+        Ok(Some(Contents { header, done, publishing, source_changed, records, cut_bytes }))
     }
 
     /// Adds what a unit has done; any thread may call it, each call is one write.
@@ -222,8 +225,17 @@ impl Journal {
 
     /// Adds the mark that the store is complete and about to be renamed, and syncs the journal.
     pub fn mark_publishing(&self, mark: Publishing) -> Result<()> {
+        self.mark(Entry::Publishing(mark))
+    }
+
+    /// Adds the mark that the source changed while it was read, and syncs the journal: no run goes on with it.
+    pub fn mark_source_changed(&self) -> Result<()> {
+        self.mark(Entry::SourceChanged)
+    }
+
+    fn mark(&self, mark: Entry) -> Result<()> {
         let mut buffer = Vec::with_capacity(RECORD_BYTES);
-        Entry::Publishing(mark).write(self.seed, &mut buffer);
+        mark.write(self.seed, &mut buffer);
         self.write(&buffer)?;
         self.file.sync_all().map_err(|error| write_error(&self.path, "sync", error))
     }
@@ -238,7 +250,7 @@ impl Journal {
             records.clear();
             records.extend(entries.iter().filter_map(|entry| match entry {
                 Entry::Done(record) => Some(*record),
-                Entry::Publishing(_) | Entry::Arrived(..) => None,
+                Entry::Publishing(_) | Entry::SourceChanged | Entry::Arrived(..) => None,
             }));
             visit(&records).map_err(|error| {
                 failure = Some(error);
@@ -352,7 +364,7 @@ impl Journal {
             entries.extend(chunks.iter().map_while(|chunk| {
                 Entry::parse(chunk, self.seed).filter(|entry| match entry {
                     Entry::Done(record) => (record.array as usize) < self.arrays,
-                    Entry::Publishing(_) => true,
+                    Entry::Publishing(_) | Entry::SourceChanged => true,
                     Entry::Arrived(..) => false,
                 })
             }));

@@ -142,7 +142,7 @@ impl ObjectContents {
     pub(super) fn labelled(&self, label: &[u8]) -> Option<Record> {
         match Entry::parse(label.try_into().ok()?, self.header.hash())? {
             Entry::Done(record) => Some(record),
-            Entry::Arrived(..) | Entry::Publishing(_) => None,
+            Entry::Arrived(..) | Entry::Publishing(_) | Entry::SourceChanged => None,
         }
     }
 
@@ -156,7 +156,7 @@ impl ObjectContents {
                 }
                 return;
             }
-            Entry::Publishing(_) => return,
+            Entry::Publishing(_) | Entry::SourceChanged => return,
         };
         let at = record.array as usize;
         let (Some(objects), Some(left_out)) = (self.objects.get_mut(at), self.left_out.get_mut(at)) else {

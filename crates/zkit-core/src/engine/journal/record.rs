@@ -66,6 +66,8 @@ pub(super) enum Entry {
     /// The object of a chunk of an array, as its server had it once it had arrived: in object stores alone.
     Arrived(u32, u64, Arrived),
     Publishing(Publishing),
+    /// The source changed while it was read: what is recorded is of no one state of it.
+    SourceChanged,
 }
 
 /// First field of an entry.
@@ -73,6 +75,7 @@ const DONE: u32 = 1;
 const LEFT_OUT: u32 = 2;
 const PUBLISHING: u32 = 3;
 const ARRIVED: u32 = 4;
+const SOURCE_CHANGED: u32 = 5;
 
 impl Entry {
     /// Adds the entry to a buffer; `seed` ties it to its header.
@@ -92,6 +95,7 @@ impl Entry {
                 let replaced = replaced.unwrap_or(Identity { inode: 0, born: 0 });
                 (PUBLISHING, 0, [partial.inode, partial.born, replaced.inode, replaced.born])
             }
+            Self::SourceChanged => (SOURCE_CHANGED, 0, [0; 4]),
         };
         let start = buffer.len();
         buffer.extend(kind.to_le_bytes());
@@ -125,6 +129,7 @@ impl Entry {
                 partial: Identity { inode: field(0), born: field(1) },
                 replaced: (field(2) != 0).then(|| Identity { inode: field(2), born: field(3) }),
             })),
+            SOURCE_CHANGED => Some(Self::SourceChanged),
             _ => None,
         }
     }
@@ -144,13 +149,14 @@ mod tests {
     proptest! {
         #[test]
         fn entries_read_back_and_no_flipped_bit_passes(
-            array: u32, chunk: u64, bytes: u64, xxh3: u64, decoded_xxh3: u64, seed: u64, kind in 0..5, flipped in 0usize..RECORD_BYTES * 8,
+            array: u32, chunk: u64, bytes: u64, xxh3: u64, decoded_xxh3: u64, seed: u64, kind in 0..6, flipped in 0usize..RECORD_BYTES * 8,
         ) {
             let partial = Identity { inode: chunk | 1, born: bytes };
             let entry = match kind {
                 0 => Entry::Done(Record { array, chunk, object: None, decoded_xxh3 }),
                 1 => Entry::Done(Record { array, chunk, object: Some(ObjectDigest { bytes, xxh3 }), decoded_xxh3 }),
                 2 => Entry::Publishing(Publishing { partial, replaced: None }),
+                4 => Entry::SourceChanged,
                 3 => Entry::Arrived(array, chunk, Arrived { bytes, tag: NonZeroU64::new(xxh3) }),
                 _ => Entry::Publishing(Publishing { partial, replaced: Some(Identity { inode: xxh3 | 1, born: 3 }) }),
             };

@@ -18,6 +18,8 @@ use crate::store::{Glance, ObjectInfo, ObjectKind, Seen, Store};
 
 /// Keys that defects name; of the rest they say how many there are.
 const EXAMPLES_MOST: usize = 3;
+/// Parts of a grid whose changes are told from each other.
+const PARTS_MOST: u64 = 256;
 
 /// The stored chunks of one array, as a listing shows them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +38,8 @@ pub struct Listing {
     /// Changes when any of the chunks is rewritten, added or lost: a sum over their positions, sizes and stamps, which
     /// does not depend on the order of the listing.
     pub fingerprint: u128,
+    /// The same of parts of the grid: it tells where something changed.
+    pub parts: GridParts,
     /// Keys of chunks that lie outside the grid, as a shrunk array leaves them.
     pub orphans: Keys,
     /// Objects that are neither chunks nor metadata, with those that other fields name.
@@ -62,6 +66,39 @@ impl From<Listing> for Stored {
     fn from(listing: Listing) -> Self {
         let Listing { stored: chunks, known, bytes_stored: bytes, largest_bytes, .. } = listing;
         Self { chunks, known, bytes, largest_bytes }
+    }
+}
+
+/// A grid in parts of equally many chunks, with a sum over the chunks of each that changes when one of them does.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GridParts {
+    /// Chunks of a part.
+    size: u64,
+    /// As far as there are chunks.
+    sums: Vec<u64>,
+}
+
+impl GridParts {
+    /// Returns the parts of a grid of so many chunks.
+    fn of(total: u64) -> Self {
+        Self { size: total.div_ceil(PARTS_MOST).max(1), sums: Vec::new() }
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "half of the hash is enough")]
+    fn add(&mut self, position: u64, hash: u128) {
+        let part = crate::units::saturating_usize(position / self.size);
+        if part >= self.sums.len() {
+            self.sums.resize(part + 1, 0);
+        }
+        self.sums[part] = self.sums[part].wrapping_add(hash as u64);
+    }
+
+    /// Returns the first and the last position of the first part that differs, of the same grid.
+    pub fn first_difference(&self, other: &Self) -> Option<(u64, u64)> {
+        let sum = |of: &Self, part: usize| of.sums.get(part).copied().unwrap_or(0);
+        let parts = self.sums.len().max(other.sums.len());
+        let part = (0..parts).find(|&part| sum(self, part) != sum(other, part))? as u64;
+        Some((part * self.size, (part + 1) * self.size - 1))
     }
 }
 
@@ -318,6 +355,7 @@ impl<'a> Builder<'a> {
             sizes: SizeTally::default(),
             largest_bytes: 0,
             fingerprint: 0,
+            parts: GridParts::of(array.metadata.grid.total().unwrap_or(u64::MAX)),
             orphans: Keys::default(),
             foreign: Keys::default(),
             temporary: Keys::default(),
@@ -436,7 +474,9 @@ impl<'a> Builder<'a> {
         self.listing.bytes_stored = self.listing.bytes_stored.saturating_add(bytes);
         self.listing.sizes.add(bytes);
         let words = [position, bytes, object.stamp].map(u64::to_le_bytes).concat();
-        self.listing.fingerprint = self.listing.fingerprint.wrapping_add(xxhash_rust::xxh3::xxh3_128(&words));
+        let hash = xxhash_rust::xxh3::xxh3_128(&words);
+        self.listing.fingerprint = self.listing.fingerprint.wrapping_add(hash);
+        self.listing.parts.add(position, hash);
         self.sample.offer(StoredChunk { position, bytes });
         if object.locked {
             self.faults.add(ChunkFault::Locked, position, || "its permissions let nobody read it".to_owned());
@@ -560,6 +600,24 @@ mod tests {
         assert_eq!(filled, [(0, 1, 1), (4, 8, 2), (8, 16, 1), (1 << 63, u64::MAX, 1)]);
         assert_eq!(SizeTally::default().range(), None);
         assert!(SizeTally::default().buckets().all(|bucket| bucket.2 == 0));
+    }
+
+    #[test]
+    fn parts_of_a_grid_tell_where_something_changed() {
+        let parts = |total: u64, chunks: &[(u64, u128)]| {
+            let mut parts = GridParts::of(total);
+            chunks.iter().for_each(|&(position, hash)| parts.add(position, hash));
+            parts
+        };
+        let was = parts(120, &[(3, 1), (40, 2), (41, 3)]);
+        assert_eq!(was.first_difference(&parts(120, &[(41, 3), (40, 2), (3, 1)])), None);
+        assert_eq!(was.first_difference(&parts(120, &[(3, 1), (40, 9), (41, 7)])), Some((40, 40)));
+        assert_eq!(
+            was.first_difference(&parts(120, &[(3, 1), (40, 2), (41, 3), (119, 1)])),
+            Some((119, 119))
+        );
+        assert_eq!(parts(10_000, &[(500, 1)]).first_difference(&parts(10_000, &[])), Some((480, 519)));
+        assert!(parts(u64::MAX, &[(u64::MAX, 1)]).sums.len() <= 256);
     }
 
     #[test]

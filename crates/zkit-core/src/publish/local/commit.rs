@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use rustix::fs::{CWD, RenameFlags};
 use rustix::io::Errno;
 
+use super::super::record::CopyRecord;
 use super::super::start::Existing;
 use super::partial::LocalPartial;
 use super::places::{Places, identity, in_the_way, metadata, occupied};
@@ -37,6 +38,7 @@ impl LocalPartial {
     pub(super) fn prepare(&self) -> Result<Publishing> {
         let places = &self.places;
         places.check_free(self.existing)?;
+        CopyRecord::of(&self.header).write_local(&places.partial);
         rustix::fs::syncfs(self.writer.directory())
             .map_err(|error| write_error(&places.partial, "sync", error.into()))?;
         let partial = identity(&places.partial)?.ok_or_else(|| {

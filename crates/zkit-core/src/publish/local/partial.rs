@@ -66,6 +66,11 @@ impl LocalPartial {
         Ok(checked)
     }
 
+    /// Says that the source changed while it was read: no later run goes on with what is there.
+    pub fn mark_source_changed(&self) -> Result<()> {
+        self.journal.mark_source_changed()
+    }
+
     /// Returns whether a drop leaves something for a later run: the user is to be told of `--resume`.
     pub fn is_worth_resuming(&self) -> bool {
         self.keep.load(Ordering::Relaxed) || self.journal.records() > 0

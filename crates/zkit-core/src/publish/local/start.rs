@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use super::super::start::{Existing, Start, Unfinished};
+use super::super::start::{Existing, Start, Unfinished, source_changed};
 use super::commit::{is, put_back, remove_replaced};
 use super::partial::LocalPartial;
 use super::places::{Places, metadata};
@@ -68,6 +68,9 @@ impl LocalPartial {
                 false
             }
             Found::Unfinished(contents) if is_worth_keeping(&places, &contents)? => match unfinished {
+                Unfinished::Refuse | Unfinished::Resume if contents.source_changed => {
+                    return Err(source_changed(&places.destination.display()));
+                }
                 Unfinished::Refuse => return Err(unfinished_error(&places)),
                 Unfinished::Resume => {
                     let journal = journal.expect("it was read from one");

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::super::record::CopyRecord;
 use super::lock::{LOCK_KEY, TRUST};
 use super::partial::{RemotePartial, SETTLE};
 use super::start::{CLEARING_KEY, HEADER_KEY, PUBLISHING_KEY};
@@ -50,8 +51,9 @@ impl RemotePartial {
             self.writer.wait()?;
         }
         self.lock.confirm()?;
+        let record = CopyRecord::of(&self.header).to_bytes();
         // not after others may have taken the lock over
-        match self.store.within(TRUST).create_blocking(last_key, last.clone())? {
+        match self.store.within(TRUST).create_labelled_blocking(last_key, last.clone(), &record)? {
             Conditional::Written(_) => {}
             Conditional::Refused => {
                 let place = self.store.place();

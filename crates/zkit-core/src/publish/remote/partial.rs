@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::commit::clear_journal;
 use super::lock::Lock;
+use super::start::SOURCE_CHANGED_KEY;
 use crate::cancel::Cancel;
 use crate::engine::{Checked, Header, ObjectContents, ObjectJournal, check_present};
 use crate::error::Result;
@@ -70,6 +71,11 @@ impl RemotePartial {
         self.journal.adopt(&found);
         self.done.clone_from(&checked.done);
         Ok(checked)
+    }
+
+    /// Says that the source changed while it was read: no later run goes on with what is there.
+    pub fn mark_source_changed(&self) -> Result<()> {
+        self.beside.put_blocking(SOURCE_CHANGED_KEY, self.header.source.clone().into())
     }
 
     /// Returns whether a drop leaves something for a later run.

@@ -8,7 +8,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::super::leftover::{JOURNAL_SUFFIX, ROOT_DOCUMENTS};
 use super::super::partial::Destination;
-use super::super::start::{Existing, Start, Unfinished};
+use super::super::start::{Existing, Start, Unfinished, source_changed};
 use super::commit::{Publishing, clear_journal};
 use super::lock::{Lock, unique_name};
 use super::partial::RemotePartial;
@@ -23,6 +23,8 @@ pub(super) const HEADER_KEY: &str = "header";
 pub(super) const PUBLISHING_KEY: &str = "publishing";
 /// While it is there, a store that is to be replaced is being removed.
 pub(super) const CLEARING_KEY: &str = "clearing";
+/// It is there once the source changed while it was read: no run goes on with what was written.
+pub(super) const SOURCE_CHANGED_KEY: &str = "changed";
 
 pub(super) const BESIDE: &str = JOURNAL_SUFFIX;
 /// Root documents and marks are read up to this size.
@@ -77,6 +79,11 @@ pub(super) struct Place {
 }
 
 impl Place {
+    /// Returns whether the source changed while an earlier run read it.
+    fn source_changed(&self) -> Result<bool> {
+        Ok(self.beside.get_blocking(SOURCE_CHANGED_KEY, DOCUMENT_BYTES_MOST)?.is_some())
+    }
+
     /// Removes what is at the destination, as long as the lock is held.
     pub(super) fn remove_all(&self) -> Result<()> {
         self.destination.remove_all_blocking(&|| self.lock.confirm())
@@ -128,6 +135,9 @@ impl RemotePartial {
                 false
             }
             Found::Unfinished(left) => match unfinished {
+                Unfinished::Refuse | Unfinished::Resume if place.source_changed()? => {
+                    return Err(source_changed(&place.destination.place()));
+                }
                 Unfinished::Refuse if left.records > 0 => return Err(unfinished_error(&place)),
                 // objects carry their records before a segment names them
                 Unfinished::Resume if left.records > 0 || left.header.difference(header).is_none() => {

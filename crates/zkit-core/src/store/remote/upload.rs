@@ -370,12 +370,17 @@ impl RemoteStore {
     /// An answer that is lost is made up for by reading the object: equal bytes count as written. So `bytes` should hold
     /// something that no one else writes.
     pub fn create_blocking(&self, key: &str, bytes: Bytes) -> Result<Conditional> {
-        self.wait(self.inner.put_if(key, bytes, PutMode::Create))
+        self.wait(self.inner.put_if(key, (bytes, None), PutMode::Create))
+    }
+
+    /// Writes an object with a label if none is there, as [`Self::create_blocking`] does; see [`Self::labels`].
+    pub fn create_labelled_blocking(&self, key: &str, bytes: Bytes, label: &[u8]) -> Result<Conditional> {
+        self.wait(self.inner.put_if(key, (bytes, Some(label)), PutMode::Create))
     }
 
     /// Writes an object if it still is of a version, and waits for it; lost answers as in [`Self::create_blocking`].
     pub fn update_blocking(&self, key: &str, bytes: Bytes, version: &Version) -> Result<Conditional> {
-        self.wait(self.inner.put_if(key, bytes, PutMode::Update(version.0.clone())))
+        self.wait(self.inner.put_if(key, (bytes, None), PutMode::Update(version.0.clone())))
     }
 
     /// Reads an object with its version and waits; `None` if it is absent.
@@ -461,14 +466,20 @@ impl Inner {
         Ok(Sent { arrived: Arrived::new(length, written.e_tag.as_deref()), mark })
     }
 
-    async fn put_if(&self, key: &str, bytes: Bytes, mode: PutMode) -> Result<Conditional> {
+    async fn put_if(
+        &self,
+        key: &str,
+        (bytes, label): (Bytes, Option<&[u8]>),
+        mode: PutMode,
+    ) -> Result<Conditional> {
         use object_store::Error as Cause;
         let path = self.path(key)?;
-        let options = PutOptions { mode: mode.clone(), ..PutOptions::default() };
+        let attributes = labels::attributes(label);
+        let options = PutOptions { mode: mode.clone(), attributes, ..PutOptions::default() };
         let failure = match self.store.put_opts(&path, PutPayload::from(bytes.clone()), options).await {
             Ok(result) => return Ok(Conditional::Written(Version(result.into()))),
             Err(Cause::NotImplemented { .. } | Cause::NotSupported { .. }) => {
-                return self.put_if_by_looking(key, bytes, mode).await;
+                return self.put_if_by_looking(key, (bytes, label), mode).await;
             }
             Err(error) => error,
         };
@@ -486,7 +497,12 @@ impl Inner {
     /// Writes conditionally to a server that knows no conditions: looks first, and again after it.
     ///
     /// Of two runs that write at the same moment the first one finds out that it lost.
-    async fn put_if_by_looking(&self, key: &str, bytes: Bytes, mode: PutMode) -> Result<Conditional> {
+    async fn put_if_by_looking(
+        &self,
+        key: &str,
+        (bytes, label): (Bytes, Option<&[u8]>),
+        mode: PutMode,
+    ) -> Result<Conditional> {
         let found = self.get_version(key, 1 << 20).await?;
         let as_expected = match (&mode, &found) {
             (PutMode::Create, found) => found.is_none(),
@@ -497,7 +513,7 @@ impl Inner {
         if !as_expected {
             return Ok(Conditional::Refused);
         }
-        self.put(key, bytes.clone(), None, None).await?;
+        self.put(key, bytes.clone(), label, None).await?;
         match self.get_version(key, bytes.len() as u64 + 1).await? {
             Some((found, version)) if found == bytes => Ok(Conditional::Written(version)),
             _ => Ok(Conditional::Refused),
