@@ -216,6 +216,10 @@ impl Scene<'_> {
             };
             of_members.entry(member).or_default().push((element, cell));
         }
+        if of_members.is_empty() {
+            // of no elements at all: the array is still one, with the metadata of its first member
+            of_members.insert(Some(0), Vec::new());
+        }
         let mut positions = Vec::with_capacity(of_members.len());
         // the first part is one with elements: its metadata is taken over
         let first = of_members.keys().flatten().next().copied().unwrap_or(0);
