@@ -2,7 +2,7 @@
 //!
 //! `sources` opens the stores, `axes` says which dimensions each of them has; `dimensions` puts those of all together, behind
 //! each other or aligned, and `duplicates` finds what stands twice; `variables` and `schema` compare the arrays that become
-//! one; `selection` and `points` find what is asked for; `wanted` says of each array which elements of which sources it is
+//! one, and `overlap` what several sources hold of the same place; `selection` and `points` find what is asked for; `wanted` says of each array which elements of which sources it is
 //! put together of. `scene` goes through these steps; nothing is written before they are done. `layout` says where
 //! the chunks of the slice lie, and `run` has it planned, written, proven and published as copies are; `batches` is what a dry run
 //! says beside the costs.
@@ -19,6 +19,7 @@ mod duplicates;
 mod found;
 mod layout;
 mod literals;
+mod overlap;
 mod points;
 mod reads;
 mod run;

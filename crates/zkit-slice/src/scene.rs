@@ -17,6 +17,7 @@ use crate::dimensions::{self, Combination, Dimensions, Drift, Order};
 use crate::duplicates::{self, Keep};
 use crate::found::Found;
 use crate::literals::{Literal, Literals, texts};
+use crate::overlap;
 use crate::points::{self, Points};
 use crate::schema::{self, Allowed};
 use crate::selection::{POINT, Selected, Taken, select};
@@ -109,12 +110,12 @@ pub(crate) fn prepare(args: &SliceArgs, options: &StoreOptions, means: Means<'_>
     check_duplicates(&sources, &mut dimensions, args.combination.duplicates, means)?;
     let variables = variables::together(&sources, &dimensions, &combination)?;
     let checked = schema::check(&sources, &variables, allowed(&args.combination.allow))?;
-    variables::check_shared(&sources, &dimensions, &variables, &combination, means)?;
+    let shared = overlap::check(&sources, &dimensions, &variables, &combination, means)?;
+    dimensions.overridden.extend(shared);
     let mut literals = Literals::default();
     let mut converted = HashMap::new();
-    let pairs = convert::with_bounds(&sources, &variables, checked.convert);
-    for (first, other) in convert::with_widest_texts(&sources, &variables, pairs) {
-        converted.insert(other, convert::like(&sources, (first, other), &mut literals, means)?);
+    for conversion in convert::plan(&sources, &variables, checked.convert, means)? {
+        converted.insert(conversion.other, convert::like(&sources, &conversion, &mut literals, means)?);
     }
     let selected = select(&dimensions, &args.selection, points.as_ref())?;
     let mut notes: Vec<String> = checked.notes.into_iter().collect();
@@ -261,7 +262,10 @@ impl All<'_> {
         let mut arrays = Vec::with_capacity(self.variables.len() + 1);
         for variable in self.variables {
             let gathered = scene.gather(variable, &mut moulds)?;
-            let mut attributes = variable.first(self.sources).metadata.attributes.clone();
+            // units of times may be finer than those of the first source
+            let first = self.converted.get(&variable.members[0]);
+            let first = first.unwrap_or_else(|| variable.first(self.sources));
+            let mut attributes = first.metadata.attributes.clone();
             attributes.remove("_ARRAY_DIMENSIONS");
             let mut scalars = gathered.scalars.clone();
             let at_root = variable.path.rsplit_once('/').is_some_and(|(group, _)| group.is_empty());

@@ -447,6 +447,7 @@ mod tests {
                 dimension("step", Values::Ints((0..10).collect()), Axis::Other),
             ],
             duplicates: Vec::new(),
+            overridden: Vec::new(),
         }
     }
 
