@@ -83,7 +83,7 @@ def test_other_values_are_refused_even_where_coordinates_are_allowed(zkit, tmp_p
 ROUNDED = {
     "noise": (lambda y: y + 1e-9, "1e-9"),
     "single precision": (lambda y: y.astype("float32").astype("float64"), None),
-    "decimals": (lambda y: y.round(2), None),
+    "decimals": (lambda y: y.round(3), None),
 }
 
 
@@ -125,11 +125,11 @@ TIMES = {
     ),
     "days and seconds": (
         pandas.date_range("2020", periods=4),
-        pandas.to_datetime(["2021-01-01T00:00:01", "2021-02-03T04:05:06", "2021-01-03", "2022-01-01"]),
+        pandas.to_datetime(["2021-01-01T00:00:01", "2021-02-03T04:05:06", "2021-01-03T00:00:00", "2022-01-01T00:00:00"]),
     ),
     "missing times": (
         pandas.to_datetime(["2020-01-01", None, "2020-01-03", "2020-01-04"]),
-        pandas.to_datetime(["2020-01-05T06", "2020-01-06", None, "2020-01-08T12"]),
+        pandas.to_datetime(["2020-01-05T06", "2020-01-06T00", None, "2020-01-08T12"]),
     ),
     "durations": (pandas.to_timedelta([0, 1, 2, 3], "h"), pandas.to_timedelta([0, 90, 180, 270], "s")),
 }

@@ -8,7 +8,7 @@ use zkit_core::calendar::{Time, TimeUnits, since};
 use zkit_core::error::{Error, ErrorKind, Result};
 use zkit_core::grid::Region;
 use zkit_core::hierarchy::ArrayNode;
-use zkit_core::metadata::{ArrayMetadata, DataType, FillValue, Json};
+use zkit_core::metadata::{ArrayMetadata, DataType, FillValue, Json, ZarrFormat};
 use zkit_core::read::ArrayReader;
 use zkit_core::select::{Values, duration_unit};
 use zkit_core::units::Bytes;
@@ -155,14 +155,28 @@ fn finer_units(
     Ok(found)
 }
 
-/// Returns the numbers of elements; `None` for those that are missing.
+/// Returns the numbers of elements; `None` for those that are missing: NaN, the number for no time, and what attributes or the
+/// fill value say.
 fn numbers_of<'a>(array: &'a ArrayNode, elements: &'a [u8]) -> impl Iterator<Item = Option<Number>> + 'a {
-    let data_type = &array.metadata.data_type;
-    let width = usize::try_from(data_type.item_bytes().unwrap_or(1)).unwrap_or(1).max(1);
-    let fill = fill_of(array).filter(|_| is_masked(array));
+    let metadata = &array.metadata;
+    let width = usize::try_from(metadata.data_type.item_bytes().unwrap_or(1)).unwrap_or(1).max(1);
+    let fill = match &metadata.fill_value {
+        FillValue::Item(item) if metadata.format == ZarrFormat::V2 => Some(item.as_slice()),
+        _ => None,
+    };
+    let masks: Vec<f64> = ["_FillValue", "missing_value"]
+        .iter()
+        .filter_map(|key| metadata.attributes.get(key)?.as_f64())
+        .collect();
+    let is_time = time_units(metadata).is_some() || duration_units(metadata).is_some();
+    let is_missing = move |number: Number| match number {
+        #[expect(clippy::cast_precision_loss, reason = "as readers compare them")]
+        Number::Whole(whole) => is_time && whole == i128::from(i64::MIN) || masks.contains(&(whole as f64)),
+        Number::Float(float) => float.is_nan() || masks.contains(&float),
+    };
     elements.chunks_exact(width).map(move |item| {
-        let number = decode(item, data_type).filter(|number| !is_nan(*number));
-        number.filter(|_| fill.as_deref() != Some(item))
+        let number = decode(item, &metadata.data_type).filter(|_| fill != Some(item));
+        number.filter(|number| !is_missing(*number))
     })
 }
 
@@ -415,23 +429,6 @@ fn read_whole(store: &zkit_core::store::Store, array: &ArrayNode, means: Means<'
         means.context(),
     )?;
     Ok(elements)
-}
-
-fn fill_of(array: &ArrayNode) -> Option<Vec<u8>> {
-    match &array.metadata.fill_value {
-        FillValue::Item(item) => Some(item.clone()),
-        _ => None,
-    }
-}
-
-/// Returns whether readers take the fill value for missing.
-fn is_masked(array: &ArrayNode) -> bool {
-    array.metadata.format == zkit_core::metadata::ZarrFormat::V2
-        || array.metadata.attributes.get("_FillValue").is_some()
-}
-
-fn is_nan(number: Number) -> bool {
-    matches!(number, Number::Float(float) if float.is_nan())
 }
 
 fn show(number: Number) -> String {

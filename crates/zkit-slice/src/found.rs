@@ -16,6 +16,8 @@ use crate::sources::Source;
 const RECORDED_MOST: usize = 10_000;
 /// So many duplicates are recorded one by one.
 const DUPLICATES_MOST: usize = 1_000;
+/// Distances are the differences of coordinates in single precision, whose noise is this part of them.
+const DISTANCE_NOISE: f64 = 1e-4;
 /// So many single values are shown to people.
 const SHOWN_MOST: usize = 12;
 
@@ -201,7 +203,12 @@ fn distance(answer: &Answer, distance: f64) -> String {
     }
 }
 
+/// Returns a distance with six digits that count, and the noise of single precision left out.
 fn rounded(number: f64) -> String {
+    let short: f64 = format!("{number:.3e}").parse().unwrap_or(number);
+    if (short - number).abs() <= number.abs() * DISTANCE_NOISE {
+        return short.to_string();
+    }
     ((number * 1e6).round() / 1e6).to_string()
 }
 

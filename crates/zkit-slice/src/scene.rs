@@ -37,6 +37,8 @@ pub(crate) struct Prepared {
     /// The store behind them: arrays that no source holds.
     pub(crate) literals: Store,
     pub(crate) slices: Vec<Slice>,
+    /// What all slices of --split take, as one.
+    pub(crate) together: Option<Slice>,
 }
 
 /// One store that is to be written.
@@ -127,11 +129,14 @@ pub(crate) fn prepare(args: &SliceArgs, options: &StoreOptions, means: Means<'_>
         converted: &converted,
         notes,
     };
-    let slices = match (&args.selection.split, &points) {
-        (Some(template), Some(points)) => all.split(template, points, &selected, &mut literals)?,
-        _ => vec![all.slice(None, points.as_ref(), &selected, &mut literals)?],
+    let (slices, together) = match (&args.selection.split, &points) {
+        (Some(template), Some(points)) => {
+            let together = all.slice(None, None, &selected, &mut literals)?;
+            (all.split(template, points, &selected, &mut literals)?, Some(together))
+        }
+        _ => (vec![all.slice(None, points.as_ref(), &selected, &mut literals)?], None),
     };
-    Ok(Prepared { literals: literals.into_store(), slices, sources })
+    Ok(Prepared { literals: literals.into_store(), slices, together, sources })
 }
 
 fn combination(args: &CombinationArgs) -> Combination {

@@ -1,7 +1,9 @@
 //! What is taken along each dimension: --sel by values, --isel by positions, points together.
 
 use zkit_core::error::{Error, ErrorKind, Result};
-use zkit_core::select::{Axis, Coordinate, Found, Index, Method, Request, Values, range_in_words};
+use zkit_core::select::{
+    Axis, Coordinate, Found, Index, Method, Request, Values, duration_unit, range_in_words,
+};
 
 use crate::args::{MethodArg, OfDimension, SelectionArgs, ToleranceArg};
 use crate::axes::{AxisKey, names_in_words};
@@ -133,7 +135,12 @@ fn check_twice(wish: &SelectionArgs, points: Option<&Points>) -> Result<()> {
     let asked = wish.sel.iter().chain(&wish.isel).map(|asked: &OfDimension| &asked.dimension);
     let mut names: Vec<&String> = asked.chain(columns).collect();
     names.sort_unstable();
+    let has = |asked: &[OfDimension], name: &str| asked.iter().any(|asked| asked.dimension == name);
     match names.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) if has(&wish.sel, pair[0]) && has(&wish.isel, pair[0]) => {
+            let message = format!("the dimension `{}` is asked for by --sel and by --isel", pair[0]);
+            Err(Error::new(ErrorKind::Usage, message).with_hint("pass --sel or --isel for it, not both"))
+        }
         Some(pair) => Err(twice(pair[0])),
         None => Ok(()),
     }
@@ -172,6 +179,10 @@ fn check_tolerances(dimensions: &Dimensions, wish: &SelectionArgs, points: Optio
 
 /// Returns whether a tolerance is of the kind of a coordinate: a duration for times, a number for numbers.
 fn suits(coordinate: &Coordinate, text: &str) -> bool {
+    let counts_time = coordinate.units.as_deref().is_some_and(|unit| duration_unit(unit).is_some());
+    if counts_time && !matches!(coordinate.values, Values::Texts(_) | Values::Times { .. }) {
+        return true;
+    }
     let times = matches!(coordinate.values, Values::Times { .. } | Values::Durations(_));
     !matches!(coordinate.values, Values::Texts(_)) && text.parse::<f64>().is_err() == times
 }
@@ -182,21 +193,45 @@ fn named(dimensions: &Dimensions, name: &str) -> Result<Vec<usize>> {
         (0..dimensions.all.len()).filter(|&at| dimensions.all[at].key.name == name).collect();
     if found.is_empty() {
         let names = names_in_words(dimensions.all.iter().map(|dimension| &dimension.key));
-        return Err(Error::new(ErrorKind::Usage, format!("the sources have no dimension `{name}`"))
-            .with_hint(format!("their dimensions are {names}")));
+        let meant = meant_by(dimensions, name);
+        let hint = match meant.as_slice() {
+            [] => format!("their dimensions are {names}"),
+            meant => format!("did you mean {}? their dimensions are {names}", meant.join(" or ")),
+        };
+        return Err(Error::new(ErrorKind::Usage, format!("the sources have no dimension `{name}`")).with_hint(hint));
     }
     Ok(found)
+}
+
+/// Returns the names of the dimensions that a name may mean: by what they run along, or written nearly so.
+fn meant_by<'a>(dimensions: &'a Dimensions, name: &str) -> Vec<&'a str> {
+    let (lower, axis) = (name.to_ascii_lowercase(), axis_of(name));
+    let is_meant = |dimension: &&Dimension| {
+        let own = dimension.key.name.to_ascii_lowercase();
+        let runs = dimension.coordinate.as_ref().is_some_and(|coordinate| Some(coordinate.axis) == axis);
+        let by_name = axis.is_some() && axis_of(&own) == axis;
+        runs || by_name || own == lower || (lower.len() > 1 && (own.starts_with(&lower) || lower.starts_with(&own)))
+    };
+    let mut names: Vec<&str> =
+        dimensions.all.iter().filter(is_meant).map(|dimension| dimension.key.name.as_str()).collect();
+    names.dedup();
+    names
+}
+
+/// Returns what a name for a dimension mostly runs along.
+fn axis_of(name: &str) -> Option<Axis> {
+    Some(match name.to_ascii_lowercase().as_str() {
+        "lat" | "latitude" | "y" => Axis::Latitude,
+        "lon" | "lng" | "long" | "longitude" | "x" => Axis::Longitude,
+        "time" | "date" | "datetime" | "valid_time" => Axis::Time,
+        _ => return None,
+    })
 }
 
 /// Returns the dimensions that a column of points means: by name, else by what they run along.
 fn of_column(dimensions: &Dimensions, column: &str) -> Result<Vec<usize>> {
     let by_name = named(dimensions, column);
-    let axis = match column.to_ascii_lowercase().as_str() {
-        "lat" | "latitude" | "y" => Axis::Latitude,
-        "lon" | "lng" | "long" | "longitude" | "x" => Axis::Longitude,
-        "time" | "date" | "datetime" | "valid_time" => Axis::Time,
-        _ => return by_name,
-    };
+    let Some(axis) = axis_of(column) else { return by_name };
     if by_name.is_ok() {
         return by_name;
     }
@@ -225,7 +260,11 @@ fn by_positions(dimension: &Dimension, text: &str) -> Result<(Taken, Answer)> {
     };
     let number = |part: &str| -> Result<i64> {
         part.trim().parse().map_err(|_| {
-            usage(format!("`{part}` is not a whole number")).with_hint("to take values, pass --sel")
+            let error = usage(format!("`{part}` is not a whole number"));
+            match part.split_once(':') {
+                Some((from, to)) => error.with_hint(format!("ranges are written {from}..{to}")),
+                None => error.with_hint(format!("to take values, pass --sel {}={part}", dimension.key.name)),
+            }
         })
     };
     let position = |part: &str| -> Result<usize> {
