@@ -1,7 +1,6 @@
 """What `zkit slice` makes of sources that differ: coordinates turned round or shifted, times in other units, variables that
 several sources hold, duplicates that only look different. xarray and cftime are the judges."""
 
-import json
 
 import numpy
 import pandas
@@ -98,12 +97,12 @@ def test_rounding_may_be_passed_over_and_is_told(zkit, tmp_path, rounded):
     outcome, found, (one, other) = combined(zkit, tmp_path, datasets, "--allow", "coordinates")
     assert outcome.code == 0, outcome.err
     assert_same(found, xarray.concat([one, other.assign_coords(y=one.y)], "id"))
-    (told,) = json.loads(outcome.out)["slices"][0]["overridden"]
+    (told,) = outcome.json()["slices"][0]["overridden"]
     assert told["path"] == "/y"
     assert told["largest_difference"] == pytest.approx(abs(one.y.values - other.y.values).max())
     assert largest is None or told["largest_difference_text"] == largest
     text = zkit("slice", tmp_path / "0.zarr", tmp_path / "1.zarr", "--concat", "id", "--allow", "coordinates", "--to", tmp_path / "again.zarr")
-    assert "overridden" in text.out and "`/y` differs by up to" in text.out, text.out
+    assert "overridden" in text.stdout.decode() and "`/y` differs by up to" in text.stdout.decode(), text.stdout.decode()
 
 
 def test_places_that_describe_data_are_bounded_too(zkit, tmp_path):
@@ -238,7 +237,7 @@ def test_duplicates_hold_the_same_where_only_the_epochs_differ(zkit, tmp_path):
     assert sources[0]["begins"].encoding["units"] != sources[1]["begins"].encoding["units"]
     outcome = zkit("slice", *paths, "--concat", "id", "--duplicates", "first", "--to", tmp_path / "slice.zarr")
     assert outcome.code == 0, outcome.err
-    assert "2 values in more than one place; 2 hold the same" in outcome.out, outcome.out
+    assert "2 values in more than one place; 2 hold the same" in outcome.stdout.decode(), outcome.stdout.decode()
     assert_same(opened(tmp_path / "slice.zarr"), xarray.concat(sources, "id").drop_duplicates("id"))
 
 

@@ -1,7 +1,7 @@
 //! The dimensions of all sources together, before anything is selected: how long each is, its values, and where each of
 //! its positions lies in which source.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use zkit_core::error::{Error, ErrorKind, Result};
@@ -115,6 +115,8 @@ pub(crate) struct Dimensions {
     pub(crate) duplicates: Vec<(AxisKey, Vec<Duplicate>)>,
     /// Coordinates that differ by rounding, and were taken from the first source.
     pub(crate) overridden: Vec<Overridden>,
+    /// The names of arrays that are no dimensions, and the dimensions that each is along.
+    pub(crate) along: BTreeMap<String, Vec<String>>,
 }
 
 /// An array that differs between sources, and was taken from the first one because the user said so.
@@ -186,7 +188,7 @@ pub(crate) fn together(
     let keys: BTreeSet<&AxisKey> =
         sources.iter().flat_map(|source| source.axes.axes.iter().map(|axis| &axis.key)).collect();
     let sets = sources.last().map_or(0, |source| source.set + 1);
-    let mut dimensions = Dimensions { all: Vec::with_capacity(keys.len()), duplicates: Vec::new(), overridden: Vec::new() };
+    let mut dimensions = Dimensions { all: Vec::with_capacity(keys.len()), duplicates: Vec::new(), overridden: Vec::new(), along: along(sources) };
     for key in keys {
         let mut of_sets = Vec::new();
         for set in 0..sets {
@@ -216,6 +218,21 @@ pub(crate) fn together(
         dimensions.overridden.extend(overridden);
     }
     Ok(dimensions)
+}
+
+/// Returns the names of arrays of one or two dimensions that are none themselves, with their dimensions.
+fn along(sources: &[Source]) -> BTreeMap<String, Vec<String>> {
+    let mut along = BTreeMap::new();
+    for source in sources {
+        for &array in &source.taken {
+            let name = source.array(array).path.rsplit('/').next().unwrap_or_default();
+            let names: Vec<String> = source.axes.keys_of(array).map(|key| key.name.clone()).collect();
+            if (1..=2).contains(&names.len()) && names.iter().all(|dimension| dimension != name) {
+                along.entry(name.to_owned()).or_insert(names);
+            }
+        }
+    }
+    along
 }
 
 /// Refuses several sources without a dimension to lie behind each other along.

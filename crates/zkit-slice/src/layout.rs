@@ -12,7 +12,7 @@ use crate::selection::POINT;
 /// Decoded size of chunks where nothing is asked for: few large files, and still many for the cores.
 const DEFAULT_CHUNK_BYTES: u64 = 16 << 20;
 /// Decoded size of chunks that hold several points: each is decoded once for each of its points.
-const POINTS_CHUNK_BYTES: u64 = 256 << 10;
+const POINTS_CHUNK_BYTES: u64 = 64 << 10;
 /// What an element without fixed size is taken for.
 const VARIABLE_ITEM_BYTES: u64 = 32;
 /// Dimensions across places, by the names that they mostly have.
@@ -45,6 +45,11 @@ impl<'a> Layouts<'a> {
     ///
     /// Fails with kind `Usage` for `--codec auto`: what a slice will hold cannot be sampled before it is put together.
     pub(crate) fn new(write: &'a WriteArgs, chunks: &ChunkArgs) -> Result<Self> {
+        if write.prefer.is_some() {
+            let message = "could not use --prefer: the codecs of slices are not measured";
+            return Err(Error::new(ErrorKind::Usage, message)
+                .with_hint("leave --prefer out; --codec names a codec, such as zstd:1"));
+        }
         let codec = match &write.codec {
             None => TargetCodec::Keep,
             Some(CodecChoice::Given(codec)) => codec.clone(),

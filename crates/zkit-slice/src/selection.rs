@@ -32,6 +32,8 @@ pub(crate) struct Selected {
     /// How many points there are.
     pub(crate) points: Option<usize>,
     pub(crate) answers: Vec<Answer>,
+    /// The columns of the points that mean no dimension: they are kept along the points.
+    pub(crate) beside: Vec<String>,
 }
 
 /// What was asked along one dimension, and what was found.
@@ -87,6 +89,7 @@ pub(crate) fn select(
         taken: vec![None; dimensions.all.len()],
         points: points.map(Points::len),
         answers: Vec::new(),
+        beside: Vec::new(),
     };
     for asked in &wish.isel {
         for at in named(dimensions, &asked.dimension)? {
@@ -106,6 +109,10 @@ pub(crate) fn select(
             return Err(Error::new(ErrorKind::Usage, message).with_hint("take its positions with --isel"));
         }
         for (column, texts) in &points.columns {
+            if is_beside(dimensions, column) {
+                selected.beside.push(column.clone());
+                continue;
+            }
             for at in of_column(dimensions, column)? {
                 if selected.taken[at].is_some() {
                     return Err(twice(&dimensions.all[at].key.name));
@@ -114,8 +121,18 @@ pub(crate) fn select(
                 selected.put(at, taken, answer);
             }
         }
+        if selected.beside.len() == points.columns.len() {
+            // none of them says where the points are
+            named(dimensions, &points.columns[0].0)?;
+        }
     }
     Ok(selected)
+}
+
+/// Returns whether a column of points says more of them than where they are: it means no dimension, nor is one misspelt.
+fn is_beside(dimensions: &Dimensions, column: &str) -> bool {
+    of_column(dimensions, column).is_err_and(|error| error.kind() == ErrorKind::Usage)
+        && meant_by(dimensions, column).is_empty()
 }
 
 impl Selected {
@@ -164,6 +181,9 @@ fn check_tolerances(dimensions: &Dimensions, wish: &SelectionArgs, points: Optio
     let names: Vec<&str> = wish.sel.iter().map(|asked| asked.dimension.as_str()).chain(columns).collect();
     let mut searched: Vec<&Coordinate> = Vec::new();
     for name in names {
+        if is_beside(dimensions, name) && !wish.sel.iter().any(|asked| asked.dimension == name) {
+            continue;
+        }
         let found = of_column(dimensions, name)?;
         searched.extend(found.iter().filter_map(|&at| dimensions.all[at].coordinate.as_ref()));
     }
@@ -193,6 +213,12 @@ fn named(dimensions: &Dimensions, name: &str) -> Result<Vec<usize>> {
         (0..dimensions.all.len()).filter(|&at| dimensions.all[at].key.name == name).collect();
     if found.is_empty() {
         let names = names_in_words(dimensions.all.iter().map(|dimension| &dimension.key));
+        if let Some(along) = dimensions.along.get(name) {
+            let along: Vec<String> = along.iter().map(|dimension| format!("`{dimension}`")).collect();
+            let along = along.join(" and ");
+            let message = format!("`{name}` is no dimension: it is a variable along {along}");
+            return Err(Error::new(ErrorKind::Usage, message).with_hint(format!("select along {along}")));
+        }
         let meant = meant_by(dimensions, name);
         let hint = match meant.as_slice() {
             [] => format!("their dimensions are {names}"),
@@ -487,6 +513,7 @@ mod tests {
             ],
             duplicates: Vec::new(),
             overridden: Vec::new(),
+            along: std::collections::BTreeMap::new(),
         }
     }
 

@@ -6,7 +6,7 @@ use zkit_report::{Column, Document, Facts, Table, format};
 
 use super::Own;
 use super::arrays::{self, ArrayOutput};
-use super::stages::Seconds;
+use super::stages::{Seconds, faster_encoding};
 use crate::memory;
 use crate::shell::Shell;
 use crate::traffic::TrafficOutput;
@@ -115,6 +115,8 @@ fn output<'a, Fields: Serialize>(
         message: chunk.message.clone(),
     });
     let sources = run.sources();
+    let measured = own.codec_reasons.iter().any(Option::is_some);
+    let faster = faster_encoding(measured, run.args.prefer());
     DoneOutput {
         schema_version: 1,
         source: sources.first().cloned().unwrap_or_default(),
@@ -130,7 +132,7 @@ fn output<'a, Fields: Serialize>(
         bytes_encoded: meter.bytes_encoded.get(),
         bytes_written: meter.bytes_written.get().saturating_sub(done.written.scratch_bytes),
         traffic: TrafficOutput::of(&meter.traffic),
-        seconds: Seconds::of(meter, done.total_time, done.plan_time),
+        seconds: Seconds::of(meter, done.total_time, done.plan_time, faster),
         peak_memory_bytes: memory::peak_rss_bytes(),
         verified: VerifiedOutput {
             mode: run.args.verify.name(),
