@@ -80,7 +80,7 @@ def test_other_values_are_refused_even_where_coordinates_are_allowed(zkit, tmp_p
 
 
 ROUNDED = {
-    "noise": (lambda y: y + 1e-9, "1e-9"),
+    "noise": (lambda y: y + 1e-9, "0.000000001"),
     "single precision": (lambda y: y.astype("float32").astype("float64"), None),
     "decimals": (lambda y: y.round(3), None),
 }

@@ -13,7 +13,9 @@ use zkit_core::store::{ChunkCache, NetworkLimits, Reads, StoreChecksums, StoreOp
 
 use crate::memory::{self, MemoryBudget};
 use crate::shell::Shell;
-use crate::values::{ArrayFilter, ArrayGlob, MemoryLimit, StorageOption, parse_bytes, parse_directory, parse_duration};
+use crate::values::{
+    ArrayFilter, ArrayGlob, MemoryLimit, StorageOption, parse_bytes, parse_directory, parse_duration,
+};
 
 /// For whom the answer is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -112,7 +112,8 @@ impl std::str::FromStr for StoreUrl {
             return Err(Error::new(ErrorKind::Usage, "the path of a store is empty"));
         }
         if text == "~" || text.starts_with("~/") {
-            let message = format!("could not use `{text}`: `~` is expanded by the shell alone, where it is not quoted");
+            let message =
+                format!("could not use `{text}`: `~` is expanded by the shell alone, where it is not quoted");
             return Err(Error::new(ErrorKind::Usage, message)
                 .with_hint(format!("write $HOME{}, or ./{text} for a folder of that name", &text[1..])));
         }

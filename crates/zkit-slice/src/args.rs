@@ -6,8 +6,8 @@ use std::str::FromStr;
 use clap::{ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use zkit_cli::args::{ResourceArgs, SelectArgs, StoreArgs};
 use zkit_cli::cached::CacheCheckArg;
-use zkit_cli::writing::{ChunkArgs, WriteArgs, with_default};
 use zkit_cli::values::parse_directory;
+use zkit_cli::writing::{ChunkArgs, WriteArgs, with_default};
 use zkit_core::location::StoreUrl;
 use zkit_core::select::{Join, Method};
 

@@ -104,8 +104,11 @@ pub(crate) fn plan(
             Some(_) => variable.members.clone(),
             None => pairs.into_iter().map(|(_, other)| other).collect(),
         };
-        conversions
-            .extend(members.into_iter().map(|other| Conversion { model: first, other, units: units.clone() }));
+        conversions.extend(members.into_iter().map(|other| Conversion {
+            model: first,
+            other,
+            units: units.clone(),
+        }));
     }
     Ok(conversions)
 }
@@ -118,17 +121,16 @@ fn finer_units(
     means: Means<'_>,
 ) -> Result<Option<NewUnits>> {
     let model = node(sources, owner);
-    let (Some(own), Some(text)) = (
-        count_of(sources, owner),
-        model.metadata.attributes.get("units").and_then(Json::as_str),
-    ) else {
+    let (Some(own), Some(text)) =
+        (count_of(sources, owner), model.metadata.attributes.get("units").and_then(Json::as_str))
+    else {
         return Ok(None);
     };
     let mut instants: BTreeSet<i128> = BTreeSet::new();
     let bounded = bounds_of(model);
-    let related = variables.iter().filter(|variable| {
-        variable.members.contains(&owner) || bounded.contains(&variable.path)
-    });
+    let related = variables
+        .iter()
+        .filter(|variable| variable.members.contains(&owner) || bounded.contains(&variable.path));
     for &member in related.flat_map(|variable| &variable.members) {
         let Some(count) = count_of(sources, member) else { continue };
         let array = node(sources, member);
@@ -187,7 +189,11 @@ impl Count {
             (Self::Times(units), Number::Whole(count)) => units.decode_wide(count).map(Time::nanoseconds),
             (Self::Times(units), Number::Float(count)) => units.decode_float(count).map(Time::nanoseconds),
             (Self::Durations(unit), Number::Whole(count)) => count.checked_mul(unit),
-            #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "rounded to nanoseconds")]
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_precision_loss,
+                reason = "rounded to nanoseconds"
+            )]
             (Self::Durations(unit), Number::Float(count)) => Some((count * unit as f64).round() as i128),
         }
     }
@@ -198,24 +204,31 @@ impl Count {
         let number = match self {
             Self::Times(units) => {
                 let time = Time::from_nanoseconds(nanoseconds)?;
-                if float { Number::Float(units.encode_float(time)) } else { Number::Whole(i128::from(units.encode(time)?)) }
+                if float {
+                    Number::Float(units.encode_float(time))
+                } else {
+                    Number::Whole(i128::from(units.encode(time)?))
+                }
             }
             #[expect(clippy::cast_precision_loss, reason = "checked below")]
             Self::Durations(unit) if float => Number::Float(nanoseconds as f64 / unit as f64),
-            Self::Durations(unit) => Number::Whole(Some(nanoseconds / unit).filter(|_| nanoseconds % unit == 0)?),
+            Self::Durations(unit) => {
+                Number::Whole(Some(nanoseconds / unit).filter(|_| nanoseconds % unit == 0)?)
+            }
         };
         let encoded = encode(number, data_type)?;
         // rounded as readers round it, it must be that time
-        (decode(&encoded, data_type).and_then(|number| self.decode(number)) == Some(nanoseconds)).then_some(encoded)
+        (decode(&encoded, data_type).and_then(|number| self.decode(number)) == Some(nanoseconds))
+            .then_some(encoded)
     }
 
     /// Returns what a number stands for, in words.
     fn show(self, number: Number) -> String {
         let nanoseconds = self.decode(number);
         let shown = match self {
-            Self::Times(units) => nanoseconds
-                .and_then(Time::from_nanoseconds)
-                .map(|time| time.show(units.calendar())),
+            Self::Times(units) => {
+                nanoseconds.and_then(Time::from_nanoseconds).map(|time| time.show(units.calendar()))
+            }
             Self::Durations(_) => nanoseconds.map(|nanoseconds| Values::Durations(vec![nanoseconds]).show(0)),
         };
         shown.unwrap_or_else(|| show(number))
@@ -377,7 +390,8 @@ fn owner_of(sources: &[Source], bounds: Member) -> Option<Member> {
 /// Returns the paths of the arrays that bound a coordinate.
 fn bounds_of(array: &ArrayNode) -> Vec<String> {
     let (group, _) = array.path.rsplit_once('/').unwrap_or_default();
-    let names = ["bounds", "climatology"].map(|key| array.metadata.attributes.get(key).and_then(Json::as_str));
+    let names =
+        ["bounds", "climatology"].map(|key| array.metadata.attributes.get(key).and_then(Json::as_str));
     names.into_iter().flatten().map(|name| format!("{group}/{name}")).collect()
 }
 
@@ -511,7 +525,8 @@ mod tests {
     fn times_move_to_other_units_exactly_or_not_at_all() {
         let units = |text: &str| Count::Times(TimeUnits::parse(text, None).unwrap());
         let (hours, days) = (units("hours since 2000-01-01"), units("days since 2000-01-02"));
-        let moved = |count: i128, data_type: &DataType| days.encode(hours.decode(Number::Whole(count))?, data_type);
+        let moved =
+            |count: i128, data_type: &DataType| days.encode(hours.decode(Number::Whole(count))?, data_type);
         let int = DataType::Int(8);
         assert_eq!(moved(48, &int).unwrap(), 1i64.to_le_bytes());
         assert_eq!(moved(49, &int), None);

@@ -188,7 +188,12 @@ pub(crate) fn together(
     let keys: BTreeSet<&AxisKey> =
         sources.iter().flat_map(|source| source.axes.axes.iter().map(|axis| &axis.key)).collect();
     let sets = sources.last().map_or(0, |source| source.set + 1);
-    let mut dimensions = Dimensions { all: Vec::with_capacity(keys.len()), duplicates: Vec::new(), overridden: Vec::new(), along: along(sources) };
+    let mut dimensions = Dimensions {
+        all: Vec::with_capacity(keys.len()),
+        duplicates: Vec::new(),
+        overridden: Vec::new(),
+        along: along(sources),
+    };
     for key in keys {
         let mut of_sets = Vec::new();
         for set in 0..sets {
@@ -253,7 +258,8 @@ fn check_concat(sources: &[Source], coordinates: &Coordinates, combination: &Com
             Err(Error::new(ErrorKind::Usage, message).with_hint(hint))
         }
         None if several => {
-            let set = sources.windows(2).find(|pair| pair[0].set == pair[1].set).map_or(0, |pair| pair[0].set);
+            let set =
+                sources.windows(2).find(|pair| pair[0].set == pair[1].set).map_or(0, |pair| pair[0].set);
             let mut candidates = candidates(sources, coordinates, set);
             if candidates.is_empty() {
                 let first = sources.iter().find(|source| source.set == set);
@@ -267,9 +273,12 @@ fn check_concat(sources: &[Source], coordinates: &Coordinates, combination: &Com
             if first_set == 1 {
                 return Err(merged_together(sources, set, concat));
             }
-            let message = format!("could not combine {first_set} sources without a dimension to concatenate them along");
-            let hint = concat
-                .unwrap_or_else(|| "to add the variables of other stores, pass --merge-with once for each".to_owned());
+            let message = format!(
+                "could not combine {first_set} sources without a dimension to concatenate them along"
+            );
+            let hint = concat.unwrap_or_else(|| {
+                "to add the variables of other stores, pass --merge-with once for each".to_owned()
+            });
             Err(Error::new(ErrorKind::Usage, message).with_hint(hint))
         }
         None => Ok(()),
@@ -297,7 +306,8 @@ fn concat_in_words(sources: &[Source], candidates: &[String], keep: Keep) -> Str
     if keep == Keep::NoneTwice {
         return format!("pass --concat {}", candidates.join(" or --concat "));
     }
-    let stores: Vec<&str> = sources.iter().filter(|source| source.set == 0).map(|source| source.url()).collect();
+    let stores: Vec<&str> =
+        sources.iter().filter(|source| source.set == 0).map(|source| source.url()).collect();
     let stores = if stores.len() > STORES_SHOWN { "STORE...".to_owned() } else { stores.join(" ") };
     let or = match candidates {
         [_] | [] => String::new(),

@@ -54,7 +54,8 @@ fn check_whole(
     let mut overridden = Vec::new();
     let describing: HashSet<String> = sources.iter().flat_map(described).collect();
     for source in 0..sources.len() {
-        let of = |variable: &&Variable| variable.members.iter().copied().find(|member| member.source == source);
+        let of =
+            |variable: &&Variable| variable.members.iter().copied().find(|member| member.source == source);
         let held: Vec<(usize, Member)> =
             variables.iter().enumerate().filter_map(|(at, variable)| Some((at, of(variable)?))).collect();
         if held.is_empty() {
@@ -99,7 +100,10 @@ impl Differing<'_> {
                 if drift.is_none() && one.len() == other.len() && concatenate(&[one, other]).is_ok() {
                     return Ok(None);
                 }
-                (drift.map(|drift| (drift, one)), drift.map(|drift| first_difference((one, url), (other, other_url), drift.at, drift.at)))
+                (
+                    drift.map(|drift| (drift, one)),
+                    drift.map(|drift| first_difference((one, url), (other, other_url), drift.at, drift.at)),
+                )
             }
             _ => (None, None),
         };
@@ -129,8 +133,10 @@ impl Differing<'_> {
 }
 
 fn same_shape(sources: &[Source], one: Member, other: Member) -> bool {
-    let dimensions = |member: Member| -> Vec<_> { sources[member.source].axes.keys_of(member.array).collect() };
-    node(sources, one).metadata.shape() == node(sources, other).metadata.shape() && dimensions(one) == dimensions(other)
+    let dimensions =
+        |member: Member| -> Vec<_> { sources[member.source].axes.keys_of(member.array).collect() };
+    node(sources, one).metadata.shape() == node(sources, other).metadata.shape()
+        && dimensions(one) == dimensions(other)
 }
 
 /// Returns the elements of a member as readers decode them; `None` where they are many, or of a type that is only bytes.
@@ -213,7 +219,9 @@ impl Overlap<'_> {
             self.variable.dimensions.iter().map(|&at| self.dimensions.all[at].length as u64).collect();
         let elements = lengths.iter().try_fold(1u64, |product, &length| product.checked_mul(length));
         let elements = elements.filter(|&elements| elements <= DECODED_BYTES_MOST / 8);
-        let (Some(all), Some(elements)) = (all, elements) else { return Err(self.refused("it is too large to be compared")) };
+        let (Some(all), Some(elements)) = (all, elements) else {
+            return Err(self.refused("it is too large to be compared"));
+        };
         let together = concatenate(&all.iter().collect::<Vec<_>>())
             .map_err(|error| error.context(format!("could not compare `{}`", self.variable.path)))?;
         // where each place was seen first: the number of the member, and its position among all
@@ -322,7 +330,8 @@ impl Overlap<'_> {
         let members = &self.variable.members;
         let url = |member: &Member| self.sources[member.source].url();
         let last = members.last().map_or("", |member| url(member));
-        let message = format!("`{}` is in {} and also in {last}, and {why}", self.variable.path, url(&members[0]));
+        let message =
+            format!("`{}` is in {} and also in {last}, and {why}", self.variable.path, url(&members[0]));
         Error::new(ErrorKind::Mismatch, message).with_hint(self.without_it(last))
     }
 

@@ -133,7 +133,17 @@ impl<'a> Slices<'a> {
             found.push(said);
         }
         let points = (0..wanted.len()).collect();
-        Ok(Self { args, cached: None, sources, literals, destinations, wanted, found, together: None, points })
+        Ok(Self {
+            args,
+            cached: None,
+            sources,
+            literals,
+            destinations,
+            wanted,
+            found,
+            together: None,
+            points,
+        })
     }
 
     /// Plans, writes, proves, audits and publishes; `already_done` are slices of the same run that an earlier one
@@ -203,13 +213,20 @@ impl<'a> Slices<'a> {
             shell,
         };
         if self.args.write.dry_run {
-            let costs = Run { plan: read_plan, jobs: &jobs[..read_plan.stores.len()], ..run }.costs(&reach)?;
+            let costs =
+                Run { plan: read_plan, jobs: &jobs[..read_plan.stores.len()], ..run }.costs(&reach)?;
             let batches = self.batches(&plan, &costs, resources);
             writing::emit_plan(&run, &costs, &self.own(reads, batches))?;
             return Ok(Exit::Done);
         }
         let header = |store: usize| self.header(store, &plan, (together.as_ref(), touched));
-        let partials = match self.resume(&run, &reach, &header)? {
+        // what is published is compared with the sources themselves
+        let direct = match &together {
+            Some(_) if self.args.write.resume => Some(plan::plan_slice(self.wanted.clone(), &wish)?),
+            _ => None,
+        };
+        let published = Run { plan: direct.as_ref().unwrap_or(&plan), ..run };
+        let partials = match self.resume(&published, &reach, &header)? {
             Resumed::Left(partials) => partials,
             Resumed::Published(published) => {
                 let done = published.iter().map(|&store| self.destinations[store].to_string());
@@ -408,7 +425,11 @@ impl<'a> Slices<'a> {
                 path: array.target.path.clone(),
                 fingerprint: if objects { touched[at].fingerprint() } else { 0 },
                 // of thousands of arrays in many stores the documents themselves would be hundreds of megabytes
-                source_document: array.gather.iter().map(|gather| format!("{:032x}", gather.digest())).collect(),
+                source_document: array
+                    .gather
+                    .iter()
+                    .map(|gather| format!("{:032x}", gather.digest()))
+                    .collect(),
                 target_codec: String::new(),
             },
         });

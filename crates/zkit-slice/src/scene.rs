@@ -124,7 +124,9 @@ pub(crate) fn prepare(args: &SliceArgs, options: &StoreOptions, means: Means<'_>
     notes.extend(root_drift(&sources));
     if !selected.beside.is_empty() {
         let columns = selected.beside.join(", ");
-        notes.push(format!("columns of the points that are no dimensions are kept along `{POINT}`: {columns}"));
+        notes.push(format!(
+            "columns of the points that are no dimensions are kept along `{POINT}`: {columns}"
+        ));
     }
     let all = All {
         sources: &sources,
@@ -254,7 +256,10 @@ impl All<'_> {
                 return Err(Error::new(ErrorKind::Usage, message).with_hint("use {name} or {index}"));
             }
             let one = of_point(selected, index);
-            slices.push(Slice { name: Some(store), ..self.slice(name, Of::One(points, index), &one, literals)? });
+            slices.push(Slice {
+                name: Some(store),
+                ..self.slice(name, Of::One(points, index), &one, literals)?
+            });
         }
         Ok(slices)
     }
@@ -293,7 +298,9 @@ impl All<'_> {
         }
         let names = match (name, of) {
             (Some(name), _) => Some((vec![name.to_owned()], None)),
-            (None, Of::All(Points { names: Some(names), .. })) => Some((names.clone(), Some(names.len() as u64))),
+            (None, Of::All(Points { names: Some(names), .. })) => {
+                Some((names.clone(), Some(names.len() as u64)))
+            }
             (None, _) => None,
         };
         if let Some((names, length)) = names {

@@ -224,7 +224,9 @@ fn named(dimensions: &Dimensions, name: &str) -> Result<Vec<usize>> {
             [] => format!("their dimensions are {names}"),
             meant => format!("did you mean {}? their dimensions are {names}", meant.join(" or ")),
         };
-        return Err(Error::new(ErrorKind::Usage, format!("the sources have no dimension `{name}`")).with_hint(hint));
+        return Err(
+            Error::new(ErrorKind::Usage, format!("the sources have no dimension `{name}`")).with_hint(hint)
+        );
     }
     Ok(found)
 }
@@ -236,7 +238,9 @@ fn meant_by<'a>(dimensions: &'a Dimensions, name: &str) -> Vec<&'a str> {
         let own = dimension.key.name.to_ascii_lowercase();
         let runs = dimension.coordinate.as_ref().is_some_and(|coordinate| Some(coordinate.axis) == axis);
         let by_name = axis.is_some() && axis_of(&own) == axis;
-        runs || by_name || own == lower || (lower.len() > 1 && (own.starts_with(&lower) || lower.starts_with(&own)))
+        runs || by_name
+            || own == lower
+            || (lower.len() > 1 && (own.starts_with(&lower) || lower.starts_with(&own)))
     };
     let mut names: Vec<&str> =
         dimensions.all.iter().filter(is_meant).map(|dimension| dimension.key.name.as_str()).collect();

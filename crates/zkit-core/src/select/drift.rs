@@ -103,7 +103,8 @@ impl Coordinate {
             Values::Times { .. } | Values::Durations(_) => show_duration(distance as i128),
             // what subtraction leaves behind the digits of the operands is noise
             values => {
-                let text = if distance == 0.0 || !distance.is_finite() { distance } else { four_digits(distance) };
+                let text =
+                    if distance == 0.0 || !distance.is_finite() { distance } else { four_digits(distance) };
                 show_float(text, matches!(values, Values::Floats { single: true, .. }))
             }
         }
@@ -172,9 +173,14 @@ mod tests {
         let single = floats(&[0.0, 0.1, 0.2].map(|value: f64| f64::from(value as f32)));
         assert_eq!(kind(&floats(&[0.0, 0.1, 0.2]), &single), Some(DriftKind::Rounding));
         let seconds = |values: &[i64]| floats(&values.iter().map(|&value| value as f64).collect::<Vec<_>>());
-        let (one, other) = (seconds(&[1_600_000_000, 1_600_000_001]), seconds(&[1_600_000_001, 1_600_000_002]));
+        let (one, other) =
+            (seconds(&[1_600_000_000, 1_600_000_001]), seconds(&[1_600_000_001, 1_600_000_002]));
         assert_eq!(kind(&one, &other), Some(DriftKind::Other), "single precision does not tell them apart");
-        assert_eq!(kind(&floats(&[5.0]), &floats(&[5.000_000_1])), Some(DriftKind::Other), "one value has no step");
+        assert_eq!(
+            kind(&floats(&[5.0]), &floats(&[5.000_000_1])),
+            Some(DriftKind::Other),
+            "one value has no step"
+        );
     }
 
     #[test]
@@ -213,8 +219,12 @@ mod tests {
 
     #[test]
     fn values_that_are_no_steps_are_rounded_as_single_precision_rounds_them() {
-        let drift = |one: &[f64], other: &[f64]| floats(one).drift(&floats(other), Rounding::OfSinglePrecision);
-        assert_eq!(drift(&[51.1, 51.1001], &[f64::from(51.1f32), 51.1001]).unwrap().kind, DriftKind::Rounding);
+        let drift =
+            |one: &[f64], other: &[f64]| floats(one).drift(&floats(other), Rounding::OfSinglePrecision);
+        assert_eq!(
+            drift(&[51.1, 51.1001], &[f64::from(51.1f32), 51.1001]).unwrap().kind,
+            DriftKind::Rounding
+        );
         assert_eq!(drift(&[51.1, 51.1001], &[51.1001, 51.1001]).unwrap().kind, DriftKind::Other);
     }
 }

@@ -414,8 +414,11 @@ impl Index<'_> {
             "`{}` has no {} within the tolerance: {} (at position {}) is {away} away",
             self.coordinate.path, found.asked, found.value, found.position
         );
-        Error::new(ErrorKind::Absent, message)
-            .with_hint(format!("raise --tolerance to take it: --tolerance {}={}", self.coordinate.name(), self.enough(found.distance)))
+        Error::new(ErrorKind::Absent, message).with_hint(format!(
+            "raise --tolerance to take it: --tolerance {}={}",
+            self.coordinate.name(),
+            self.enough(found.distance)
+        ))
     }
 
     /// Returns a tolerance that a distance is within, as it is written.

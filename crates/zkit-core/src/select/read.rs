@@ -147,8 +147,7 @@ fn decode(node: &ArrayNode, line: Line) -> Result<Coordinate> {
     if unwritten > 0 {
         missing.resize(values.len(), false);
         for range in &line.absent {
-            let range =
-                saturating_usize(range.start)..saturating_usize(range.end);
+            let range = saturating_usize(range.start)..saturating_usize(range.end);
             if let Some(run) = missing.get_mut(range) {
                 run.fill(true);
             }
@@ -199,8 +198,14 @@ fn as_durations(meaning: &Meaning<'_>, values: &Values) -> Option<Values> {
     Some(Values::Durations(match values {
         Values::Ints(counts) => counts.iter().map(|&count| of(i128::from(count))).collect::<Option<_>>()?,
         Values::UInts(counts) => counts.iter().map(|&count| of(i128::from(count))).collect::<Option<_>>()?,
-        #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "rounded to nanoseconds")]
-        Values::Floats { values, .. } => values.iter().map(|count| (count * unit as f64).round() as i128).collect(),
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_precision_loss,
+            reason = "rounded to nanoseconds"
+        )]
+        Values::Floats { values, .. } => {
+            values.iter().map(|count| (count * unit as f64).round() as i128).collect()
+        }
         Values::Times { .. } | Values::Durations(_) | Values::Texts(_) => return None,
     }))
 }

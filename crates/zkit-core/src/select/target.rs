@@ -71,7 +71,10 @@ impl Index<'_> {
     /// Returns the nanoseconds of the unit that its numbers are counted in, where that is one of time.
     fn own_unit(&self) -> Option<i128> {
         // one letter may be metres or kelvins of their own
-        self.coordinate.units.as_deref().filter(|unit| !matches!(*unit, "m" | "T" | "S" | "L" | "U" | "N" | "D" | "H"))
+        self.coordinate
+            .units
+            .as_deref()
+            .filter(|unit| !matches!(*unit, "m" | "T" | "S" | "L" | "U" | "N" | "D" | "H"))
             .and_then(duration_unit)
     }
 
@@ -119,9 +122,9 @@ impl Index<'_> {
             Values::Texts(_) => return Err(self.usage("texts have no tolerance")),
             _ => match duration(text).zip(self.own_unit()) {
                 Some((nanoseconds, unit)) => in_units(nanoseconds, unit),
-                None => {
-                    text.parse().map_err(|_| self.usage(&format!("the tolerance `{text}` is not a number")))?
-                }
+                None => text
+                    .parse()
+                    .map_err(|_| self.usage(&format!("the tolerance `{text}` is not a number")))?,
             },
         };
         if tolerance >= 0.0 { Ok(tolerance) } else { Err(self.usage("a tolerance is not negative")) }
