@@ -564,10 +564,48 @@ mod tests {
     #[test]
     fn a_dimension_is_asked_for_once_and_exists() {
         let error = |sel: &[&str], isel: &[&str]| select(&grid(), &wish(sel, isel, &[]), None).unwrap_err();
-        assert!(error(&["step=1"], &["step=1"]).to_string().contains("twice"));
+        assert!(error(&["step=1", "step=2"], &[]).to_string().contains("twice"));
+        assert_eq!(error(&["step=1"], &["step=1"]).hint().unwrap(), "pass --sel or --isel for it, not both");
+        assert!(error(&["lat=1"], &[]).hint().unwrap().starts_with("did you mean latitude?"));
+        assert_eq!(error(&[], &["step=5:8"]).hint().unwrap(), "ranges are written 5..8");
+        assert_eq!(error(&["latitude=50:55"], &[]).hint().unwrap(), "ranges are written 50..55");
         assert!(error(&["lat=1"], &[]).hint().unwrap().contains("latitude, longitude, step"));
         let unknown = select(&grid(), &wish(&["step=1"], &[], &["lat=nearest"]), None).unwrap_err();
         assert!(unknown.to_string().contains("`lat`"));
+    }
+
+    #[test]
+    fn a_variable_that_is_no_dimension_is_named_with_its_dimensions() {
+        let mut dimensions = grid();
+        dimensions.along.insert("init_time".to_owned(), vec!["step".to_owned()]);
+        let error = select(&dimensions, &wish(&["init_time=2020"], &[], &[]), None).unwrap_err();
+        assert!(error.to_string().contains("it is a variable along `step`"), "{error}");
+    }
+
+    #[test]
+    fn durations_are_read_in_the_unit_of_the_coordinate() {
+        let mut dimensions = grid();
+        if let Some(step) = &mut dimensions.all[2].coordinate {
+            step.units = Some("hours".to_owned());
+        }
+        let taken =
+            |text: &str| select(&dimensions, &wish(&[text], &[], &[]), None).unwrap().taken[2].clone();
+        assert_eq!(taken("step=3h"), Some(Taken::One(3)));
+        assert_eq!(taken("step=120min..4"), Some(Taken::Some(vec![2, 3, 4])));
+        let unknown = select(&grid(), &wish(&["step=3h"], &[], &[]), None).unwrap_err();
+        assert!(unknown.to_string().contains("`3h` is not a number"), "{unknown}");
+    }
+
+    #[test]
+    fn columns_that_mean_no_dimension_are_kept_beside_and_misspelt_ones_refused() {
+        let column = |name: &str, value: &str| (name.to_owned(), vec![value.to_owned()]);
+        let select_by = |columns: Vec<(String, Vec<String>)>| {
+            select(&grid(), &wish(&[], &[], &[]), Some(&Points { columns, names: None }))
+        };
+        let selected = select_by(vec![column("lat", "60"), column("station", "007")]).unwrap();
+        assert_eq!(selected.beside, ["station"]);
+        assert!(select_by(vec![column("lat", "60"), column("longitud", "0")]).is_err());
+        assert!(select_by(vec![column("station", "007")]).is_err());
     }
 
     #[test]
