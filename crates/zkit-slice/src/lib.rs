@@ -20,6 +20,7 @@ mod duplicates;
 mod found;
 mod layout;
 mod literals;
+mod named;
 mod overlap;
 mod points;
 mod reads;

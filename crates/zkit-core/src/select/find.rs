@@ -427,7 +427,7 @@ impl Index<'_> {
             Values::Times { .. } | Values::Durations(_) => self.show_distance(distance).replace(' ', ""),
             _ => {
                 // rounded up, so that what is shown short is not too little
-                let digits = 10f64.powi(3 - distance.abs().log10().floor().clamp(-300.0, 300.0) as i32);
+                let digits = 10f64.powf(3.0 - distance.abs().log10().floor().clamp(-300.0, 300.0));
                 show_float((distance * digits).ceil() / digits, false)
             }
         }
