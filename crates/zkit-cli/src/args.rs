@@ -13,7 +13,9 @@ use zkit_core::store::{ChunkCache, NetworkLimits, Reads, StoreChecksums, StoreOp
 
 use crate::memory::{self, MemoryBudget};
 use crate::shell::Shell;
-use crate::values::{ArrayFilter, ArrayGlob, MemoryLimit, StorageOption, parse_bytes, parse_duration};
+use crate::values::{
+    ArrayFilter, ArrayGlob, MemoryLimit, StorageOption, parse_bytes, parse_directory, parse_duration,
+};
 
 /// For whom the answer is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -187,7 +189,7 @@ pub struct StoreArgs {
 
     /// Keep what is read of remote stores in DIR, for the next run: what is there is fetched again only if the server says that it
     /// has changed; runs may share it [default: ZKIT_CHUNK_CACHE, else nothing is kept].
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = parse_directory)]
     pub chunk_cache: Option<PathBuf>,
 
     /// Most bytes of the chunk cache on disk; what was not used for longest goes first [default: ZKIT_CHUNK_CACHE_SIZE,

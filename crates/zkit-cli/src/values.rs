@@ -1,11 +1,13 @@
 //! The values of arguments, parsed once at the edge: durations, memory, store options, globs over array
 //! paths.
 
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
 use bytesize::ByteSize;
 use globset::{GlobBuilder, GlobMatcher};
+use zkit_core::location::StoreUrl;
 use zkit_core::metadata::{Defect, Loss};
 
 /// Parses a duration: `30s`, `5min`, `1h30min`, `500ms`, `2d`.
@@ -41,6 +43,21 @@ fn seconds_of(unit: &str) -> Result<f64, String> {
 
 fn split_while(text: &str, belongs: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(text.find(|character| !belongs(character)).unwrap_or(text.len()))
+}
+
+/// Parses a directory of this machine: no URL, and no `~` that the shell left as it is.
+pub fn parse_directory(text: &str) -> Result<PathBuf, String> {
+    if text.contains("://") {
+        return Err("it is a URL; name a directory of this machine".to_owned());
+    }
+    match text.parse::<StoreUrl>() {
+        Ok(StoreUrl::Local(path)) => Ok(path),
+        Ok(StoreUrl::Remote { .. }) => Err("name a directory of this machine".to_owned()),
+        Err(error) => Err(match error.hint() {
+            Some(hint) => format!("{error}; {hint}"),
+            None => error.to_string(),
+        }),
+    }
 }
 
 /// Parses a size in bytes, more than zero: `4MiB`, `512kB`, `1000000`.

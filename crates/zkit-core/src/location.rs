@@ -111,6 +111,12 @@ impl std::str::FromStr for StoreUrl {
         if text.is_empty() {
             return Err(Error::new(ErrorKind::Usage, "the path of a store is empty"));
         }
+        if text == "~" || text.starts_with("~/") {
+            let message =
+                format!("could not use `{text}`: `~` is expanded by the shell alone, where it is not quoted");
+            return Err(Error::new(ErrorKind::Usage, message)
+                .with_hint(format!("write $HOME{}, or ./{text} for a folder of that name", &text[1..])));
+        }
         let Some((scheme, _)) = text.split_once("://") else {
             return Ok(Self::Local(PathBuf::from(text)));
         };
@@ -209,6 +215,16 @@ fn redact_one(url: &str, clean: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_home_folder_that_no_shell_expanded_is_no_folder_of_that_name() {
+        for text in ["~", "~/a.zarr"] {
+            let error = text.parse::<StoreUrl>().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Usage);
+            assert!(error.hint().unwrap().contains(&format!("./{text}")), "{text}");
+        }
+        assert!("./~/a.zarr".parse::<StoreUrl>().is_ok() && "~a.zarr".parse::<StoreUrl>().is_ok());
+    }
 
     #[test]
     fn paths_and_file_urls_are_local() {

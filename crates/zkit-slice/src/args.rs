@@ -6,6 +6,7 @@ use std::str::FromStr;
 use clap::{ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use zkit_cli::args::{ResourceArgs, SelectArgs, StoreArgs};
 use zkit_cli::cached::CacheCheckArg;
+use zkit_cli::values::parse_directory;
 use zkit_cli::writing::{ChunkArgs, WriteArgs, with_default};
 use zkit_core::location::StoreUrl;
 use zkit_core::select::{Join, Method};
@@ -16,7 +17,8 @@ use zkit_core::select::{Join, Method};
 /// positions. Several sources are put behind each other along --concat; --merge-with adds the variables of others. What
 /// was asked for, what was found and how far they are apart is printed and kept in the attributes of the result.
 #[derive(Debug, Clone, Args)]
-#[command(mut_arg("codec", |codec| with_default(codec, "keep")))]
+#[command(mut_arg("codec", of_slices))]
+#[command(mut_arg("prefer", |prefer| prefer.hide(true)))]
 #[command(mut_arg("access", |access| with_default(access, "the whole series of a point together")))]
 pub struct SliceArgs {
     /// Stores, folders that are searched for stores, or patterns ('batches/*.zarr'): in this order, those of a folder or
@@ -31,7 +33,7 @@ pub struct SliceArgs {
     /// Keep the slice in this cache, and serve it from there when the same is asked for again.
     ///
     /// It is served as long as no object of the sources changed that it was made of; see --source-check.
-    #[arg(long, value_name = "DIRECTORY", conflicts_with = "split")]
+    #[arg(long, value_name = "DIRECTORY", conflicts_with = "split", value_parser = parse_directory)]
     pub(crate) cache: Option<PathBuf>,
 
     /// How closely a cached slice is looked at before it is served: sizes, a sample of its digests, or all of them.
@@ -58,6 +60,13 @@ pub struct SliceArgs {
     pub(crate) resources: ResourceArgs,
     #[command(flatten)]
     pub(crate) access: StoreArgs,
+}
+
+/// Returns `--codec` as slices have it: what they will hold cannot be sampled before it is put together.
+fn of_slices(codec: clap::Arg) -> clap::Arg {
+    let help = "Codec: keep, blosc:COMPRESSOR:LEVEL:SHUFFLE, zstd:LEVEL, gzip:LEVEL, none, or JSON as in Zarr metadata";
+    let more = "COMPRESSOR is zstd, lz4 or zlib; SHUFFLE is bitshuffle, shuffle or noshuffle.";
+    with_default(codec.help(help).long_help(format!("{help}.\n\n{more}")), "keep")
 }
 
 /// What is taken along dimensions.
@@ -103,7 +112,7 @@ pub(crate) struct SelectionArgs {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Combination options")]
 pub(crate) struct CombinationArgs {
-    /// Put the sources behind each other along this dimension, in the order of the arguments.
+    /// Concatenate the sources along this dimension, in the order of the arguments.
     ///
     /// Where a source does not have it, but an array without dimensions of that name, as a file has its id, it is made: all
     /// data gets it as its first dimension, and of what describes data that which differs between sources.
@@ -114,7 +123,7 @@ pub(crate) struct CombinationArgs {
     #[arg(long, requires = "concat")]
     pub(crate) sort: bool,
 
-    /// What to do with a value of the --concat dimension that stands more than once.
+    /// What to do with a value of the --concat dimension that appears more than once.
     #[arg(long, value_enum, default_value_t = DuplicatesArg::Error)]
     pub(crate) duplicates: DuplicatesArg,
 
@@ -125,8 +134,10 @@ pub(crate) struct CombinationArgs {
 
     /// Differences between sources that are meant: the first source's version is taken; may be repeated.
     ///
-    /// dtype: coordinates of other number types are converted to that of the first. coordinates: values that differ at
-    /// the same number of positions, and variables without the --concat dimension.
+    /// dtype: coordinates of other number types are converted to that of the first. coordinates: values that differ by
+    /// rounding, and data variables without the --concat dimension that differ by anything. Rounding is a hundredth of the
+    /// smallest step between values (of times a second at most), of arrays that describe others what single precision
+    /// loses; an axis in another order, or shifted, is refused. The answer says what was taken, and the largest difference.
     #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',')]
     pub(crate) allow: Vec<AllowArg>,
 }

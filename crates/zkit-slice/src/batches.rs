@@ -128,7 +128,15 @@ impl Batches {
             bought.join(", "),
             self.serial_fraction * 100.0
         );
-        [("batches", size), ("workers", workers), ("more cores", cores)]
+        let meaning = format!(
+            "a program that loads the slice in parts may load {1} of `{0}` at once, in {2} beside each other; \
+             the first part: --isel {0}=0..{3}",
+            self.dimension,
+            format::count(self.values_per_batch),
+            format::counted(self.workers, "worker", "workers"),
+            self.values_per_batch
+        );
+        [("batches", size), ("that is", meaning), ("workers", workers), ("more cores", cores)]
             .map(|(key, value)| (key.to_owned(), value))
             .to_vec()
     }
@@ -176,6 +184,6 @@ mod tests {
         // 0.3 s of work, and 0.1 s of writing for each of four workers
         assert!((batches.seconds_per_batch - 0.7).abs() < 1e-9);
         assert!((batches.batches_per_second - 4.0 / 0.7).abs() < 1e-9);
-        assert!(batches.facts()[1].1.contains("4 workers x 1 thread"), "{:?}", batches.facts());
+        assert!(batches.facts()[2].1.contains("4 workers x 1 thread"), "{:?}", batches.facts());
     }
 }

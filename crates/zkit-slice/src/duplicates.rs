@@ -1,11 +1,13 @@
-//! Values of the joined dimension that stand more than once: which of them stays, and whether they hold the same.
+//! Values of the joined dimension that appear more than once: which of them stays, and whether their places hold the same.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use zkit_core::engine::{affordable_rows, digest_rows};
 use zkit_core::error::{Error, ErrorKind, Result};
+use zkit_core::grid::Region;
 use zkit_core::hierarchy::ArrayNode;
-use zkit_core::select::Coordinate;
+use zkit_core::metadata::{ArrayMetadata, DataType};
+use zkit_core::select::{Coordinate, read_decoded};
 use zkit_report::format;
 
 use crate::axes::AxisKey;
@@ -25,6 +27,17 @@ pub(crate) enum Keep {
     NoneTwice,
     First,
     Last,
+}
+
+impl Keep {
+    /// Returns the word of --duplicates for it.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::NoneTwice => "error",
+            Self::First => "first",
+            Self::Last => "last",
+        }
+    }
 }
 
 /// A value that stands more than once.
@@ -123,8 +136,9 @@ pub(crate) fn compare(
             }
         }
     }
+    let rows = Rows { sources, key, means };
     for duplicate in duplicates {
-        duplicate.agreement = agreement(&duplicate.cells, &digests);
+        duplicate.agreement = agreement(&duplicate.cells, &digests, &rows)?;
     }
     Ok(())
 }
@@ -133,21 +147,77 @@ fn is_of_dimension(array: &ArrayNode, key: &AxisKey) -> bool {
     array.path.rsplit('/').next() == Some(key.name.as_str())
 }
 
-fn agreement(cells: &[Cell], digests: &BTreeMap<Cell, BTreeMap<String, u128>>) -> Agreement {
-    let Some((first, others)) = cells.split_first() else { return Agreement::Unknown };
-    let Some(first) = digests.get(first) else { return Agreement::Unknown };
+fn agreement(
+    cells: &[Cell],
+    digests: &BTreeMap<Cell, BTreeMap<String, u128>>,
+    rows: &Rows<'_>,
+) -> Result<Agreement> {
+    let Some((first_cell, others)) = cells.split_first() else { return Ok(Agreement::Unknown) };
+    let Some(first) = digests.get(first_cell) else { return Ok(Agreement::Unknown) };
     let mut arrays = 0;
     for (path, digest) in first {
-        let Some(others) = others.iter().map(|cell| digests.get(cell)?.get(path)).collect::<Option<Vec<_>>>()
-        else {
-            continue;
-        };
-        if others.iter().any(|other| *other != digest) {
-            return Agreement::Differs { array: path.clone() };
+        let held: Option<Vec<(&Cell, u128)>> =
+            others.iter().map(|cell| Some((cell, *digests.get(cell)?.get(path)?))).collect();
+        let Some(held) = held else { continue };
+        for (cell, other) in held {
+            if other != *digest && !rows.decode_alike(path, *first_cell, *cell)? {
+                return Ok(Agreement::Differs { array: path.clone() });
+            }
         }
         arrays += 1;
     }
-    if arrays == 0 { Agreement::Unknown } else { Agreement::Same { arrays } }
+    Ok(if arrays == 0 { Agreement::Unknown } else { Agreement::Same { arrays } })
+}
+
+/// What stores hold at positions of the joined dimension.
+struct Rows<'a> {
+    sources: &'a [Source],
+    key: &'a AxisKey,
+    means: Means<'a>,
+}
+
+impl Rows<'_> {
+    /// Returns whether rows whose elements are other bytes are read as the same values: times in other units, packed numbers,
+    /// zeros of either sign.
+    fn decode_alike(&self, path: &str, one: Cell, other: Cell) -> Result<bool> {
+        let (Some(a), Some(b)) = (self.array(path, one), self.array(path, other)) else { return Ok(false) };
+        let exact = !matches!(a.metadata.data_type, DataType::Float(_));
+        if exact && means_the_same(&a.metadata, &b.metadata) {
+            return Ok(false);
+        }
+        let (a, b) = (self.decoded(a, one)?, self.decoded(b, other)?);
+        let Some((a, b)) = a.zip(b) else { return Ok(false) };
+        Ok(a.same_values(&b))
+    }
+
+    fn array(&self, path: &str, cell: Cell) -> Option<&ArrayNode> {
+        let source = &self.sources[cell.source];
+        source.taken.iter().map(|&array| source.array(array)).find(|array| array.path == path)
+    }
+
+    /// Returns a row as readers decode it; `None` where it is large, or of a type that is only bytes.
+    fn decoded(&self, array: &ArrayNode, cell: Cell) -> Result<Option<Coordinate>> {
+        let mut region = Region::whole(array.metadata.shape());
+        let names = array.metadata.dimension_names.as_deref().unwrap_or_default();
+        if let Some(along) = names.iter().position(|name| name.as_deref() == Some(self.key.name.as_str())) {
+            (region.start[along], region.shape[along]) = (cell.index as u64, 1);
+        }
+        let store = self.sources[cell.source].store()?;
+        match read_decoded(store, array, &region, self.means.resources.memory_bytes, self.means.context()) {
+            Ok(row) => Ok(Some(row)),
+            Err(error) if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::OverBudget) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Returns whether equal elements of two arrays are equal values, and others are not.
+fn means_the_same(one: &ArrayMetadata, other: &ArrayMetadata) -> bool {
+    let keys = ["units", "calendar", "dtype", "scale_factor", "add_offset", "_FillValue", "missing_value"];
+    one.data_type == other.data_type
+        && one.format == other.format
+        && one.fill_value == other.fill_value
+        && keys.iter().all(|key| one.attributes.get(key) == other.attributes.get(key))
 }
 
 /// Returns the error that names duplicates, their stores, and whether they agree.
@@ -166,7 +236,7 @@ pub(crate) fn refused(sources: &[Source], key: &AxisKey, duplicates: &[Duplicate
         lines.push(format!("and {} more", duplicates.len() - NAMED_MOST));
     }
     let count = format::counted(duplicates.len() as u64, "value", "values");
-    let message = format!("{count} of {key} stand in more than one place: {}", lines.join("; "));
+    let message = format!("{count} of {key} appear in more than one place: {}", lines.join("; "));
     Error::new(ErrorKind::Mismatch, message)
         .with_hint("pass --duplicates first or --duplicates last to take one of each")
 }

@@ -1,11 +1,13 @@
 //! What was asked for and what was found: for people, and as an attribute of the result.
 
+use std::collections::BTreeMap;
+
 use zkit_core::metadata::{Json, Object};
 use zkit_core::select::range_in_words;
 use zkit_report::format;
 use zkit_report::{Column, Table};
 
-use crate::dimensions::{Cell, Dimensions, Place};
+use crate::dimensions::{Cell, Dimensions, Overridden, Place};
 use crate::duplicates::{Agreement, Duplicate, agreement_in_words};
 use crate::selection::{Answer, Selected, Taken};
 use crate::sources::Source;
@@ -14,6 +16,8 @@ use crate::sources::Source;
 const RECORDED_MOST: usize = 10_000;
 /// So many duplicates are recorded one by one.
 const DUPLICATES_MOST: usize = 1_000;
+/// Distances are the differences of coordinates in single precision, whose noise is this part of them.
+const DISTANCE_NOISE: f64 = 1e-4;
 /// So many single values are shown to people.
 const SHOWN_MOST: usize = 12;
 
@@ -23,6 +27,7 @@ pub(crate) struct Found {
     sources: Vec<(usize, String)>,
     answers: Vec<Answer>,
     joined: Vec<JoinedFacts>,
+    overridden: Vec<Overridden>,
     notes: Vec<String>,
 }
 
@@ -52,6 +57,7 @@ impl Found {
             sources: sources.iter().map(|source| (source.set, source.url().to_owned())).collect(),
             answers: selected.answers.clone(),
             joined,
+            overridden: dimensions.overridden.clone(),
             notes,
         }
     }
@@ -73,6 +79,9 @@ impl Found {
         ]);
         if !self.joined.is_empty() {
             object.push("joined", Json::Array(self.joined.iter().map(joined_json).collect()));
+        }
+        if !self.overridden.is_empty() {
+            object.push("overridden", Json::Array(self.overridden.iter().map(overridden_json).collect()));
         }
         if !self.notes.is_empty() {
             object.push("notes", Json::Array(self.notes.iter().map(|note| text(note)).collect()));
@@ -114,6 +123,7 @@ impl Found {
         for joined in &self.joined {
             describe_joined(joined, &mut facts, &mut tables);
         }
+        facts.extend(overridden_facts(&self.overridden));
         let notes = self.answers.iter().flat_map(|answer| &answer.notes).chain(&self.notes);
         facts.extend(notes.map(|note| ("note".to_owned(), note.clone())));
         (facts, tables)
@@ -193,7 +203,12 @@ fn distance(answer: &Answer, distance: f64) -> String {
     }
 }
 
+/// Returns a distance with six digits that count, and the noise of single precision left out.
 fn rounded(number: f64) -> String {
+    let short: f64 = format!("{number:.3e}").parse().unwrap_or(number);
+    if (short - number).abs() <= number.abs() * DISTANCE_NOISE {
+        return short.to_string();
+    }
     ((number * 1e6).round() / 1e6).to_string()
 }
 
@@ -230,6 +245,39 @@ fn answer_json(answer: &Answer) -> Json {
         object.push("notes", Json::Array(answer.notes.iter().map(Json::string).collect()));
     }
     object.into()
+}
+
+fn overridden_json(overridden: &Overridden) -> Json {
+    let (largest, words) = overridden.largest.clone().unzip();
+    Object::from_iter([
+        ("path", Json::string(&overridden.path)),
+        ("taken_from", Json::string(&overridden.taken)),
+        ("instead_of", Json::string(&overridden.passed_over)),
+        ("count", Json::number(overridden.count)),
+        ("largest_difference", largest.map_or(Json::Null, Json::number)),
+        ("largest_difference_text", words.map_or(Json::Null, Json::string)),
+    ])
+    .into()
+}
+
+/// Returns, for each array of which differences were passed over, the largest one and how many stores had any.
+fn overridden_facts(overridden: &[Overridden]) -> Vec<(String, String)> {
+    let mut by_path: BTreeMap<&str, Vec<&Overridden>> = BTreeMap::new();
+    for one in overridden {
+        by_path.entry(&one.path).or_default().push(one);
+    }
+    let fact = |(path, all): (&str, Vec<&Overridden>)| {
+        let measured = all.iter().filter_map(|one| one.largest.as_ref());
+        let largest = measured.max_by(|one, other| one.0.total_cmp(&other.0));
+        let by = largest.map_or_else(String::new, |(_, words)| format!(" by up to {words}"));
+        let others = match all.as_slice() {
+            [one] => one.passed_over.clone(),
+            many => format::counted(many.len() as u64, "other store", "other stores"),
+        };
+        let said = format!("`{path}` differs{by} in {others}; that of {} was taken", all[0].taken);
+        ("overridden".to_owned(), said)
+    };
+    by_path.into_iter().map(fact).collect()
 }
 
 fn joined_json(joined: &JoinedFacts) -> Json {
@@ -288,7 +336,7 @@ fn describe_joined(joined: &JoinedFacts, facts: &mut Vec<(String, String)>, tabl
         table.row([url.as_str(), &format::count(*count as u64), &values.join(", ")]);
     }
     tables.push(table);
-    let mut table = Table::new([Column::left("value"), Column::left("stands in"), Column::left("contents")]);
+    let mut table = Table::new([Column::left("value"), Column::left("appears in"), Column::left("contents")]);
     for (duplicate, urls) in joined.duplicates.iter().take(SHOWN_MOST) {
         table.row([duplicate.value.as_str(), &urls.join(", "), &agreement_in_words(&duplicate.agreement)]);
     }

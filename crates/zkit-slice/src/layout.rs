@@ -11,6 +11,8 @@ use crate::selection::POINT;
 
 /// Decoded size of chunks where nothing is asked for: few large files, and still many for the cores.
 const DEFAULT_CHUNK_BYTES: u64 = 16 << 20;
+/// Decoded size of chunks that hold several points: each is decoded once for each of its points.
+const POINTS_CHUNK_BYTES: u64 = 64 << 10;
 /// What an element without fixed size is taken for.
 const VARIABLE_ITEM_BYTES: u64 = 32;
 /// Dimensions across places, by the names that they mostly have.
@@ -43,6 +45,11 @@ impl<'a> Layouts<'a> {
     ///
     /// Fails with kind `Usage` for `--codec auto`: what a slice will hold cannot be sampled before it is put together.
     pub(crate) fn new(write: &'a WriteArgs, chunks: &ChunkArgs) -> Result<Self> {
+        if write.prefer.is_some() {
+            let message = "could not use --prefer: the codecs of slices are not measured";
+            return Err(Error::new(ErrorKind::Usage, message)
+                .with_hint("leave --prefer out; --codec names a codec, such as zstd:1"));
+        }
         let codec = match &write.codec {
             None => TargetCodec::Keep,
             Some(CodecChoice::Given(codec)) => codec.clone(),
@@ -94,6 +101,21 @@ impl<'a> Layouts<'a> {
         };
         Ok(Target { format: Some(format), codec: self.codec.clone(), checksum, layout: Some(layout) })
     }
+}
+
+/// Returns what an array of all points is while stores are written from it: as the sources encode it, in chunks of few points.
+pub(crate) fn target_of_points(array: &SliceArray) -> Target {
+    let (shape, names) = (&array.gathered.shape, &array.gathered.dimension_names);
+    let metadata = array.model();
+    let item = metadata.data_type.item_bytes().unwrap_or(VARIABLE_ITEM_BYTES);
+    let mut chunk_shape = usual_chunk(shape, names, item);
+    if let Some(axis) = names.iter().position(|name| name == POINT) {
+        let others = chunk_shape.iter().enumerate().filter(|(at, _)| *at != axis);
+        let point = others.fold(item.max(1), |bytes, (_, &length)| bytes.saturating_mul(length));
+        chunk_shape[axis] = (POINTS_CHUNK_BYTES / point.max(1)).clamp(1, shape[axis].max(1));
+    }
+    let layout = Some(Layout { chunk_shape, shard_shape: None });
+    Target { format: Some(metadata.format), codec: TargetCodec::Keep, checksum: ChecksumChoice::None, layout }
 }
 
 /// Returns the array as it would be with chunks of the usual shape.

@@ -2,9 +2,10 @@
 //!
 //! `sources` opens the stores, `axes` says which dimensions each of them has; `dimensions` puts those of all together, behind
 //! each other or aligned, and `duplicates` finds what stands twice; `variables` and `schema` compare the arrays that become
-//! one; `selection` and `points` find what is asked for; `wanted` says of each array which elements of which sources it is
+//! one, and `overlap` what several sources hold of the same place; `selection` and `points` find what is asked for; `wanted` says of each array which elements of which sources it is
 //! put together of. `scene` goes through these steps; nothing is written before they are done. `layout` says where
-//! the chunks of the slice lie, and `run` has it planned, written, proven and published as copies are; `batches` is what a dry run
+//! the chunks of the slice lie, and `run` has it planned, written, proven and published as copies are, through
+//! `split` where each point becomes a store; `batches` is what a dry run
 //! says beside the costs.
 
 mod args;
@@ -19,6 +20,8 @@ mod duplicates;
 mod found;
 mod layout;
 mod literals;
+mod named;
+mod overlap;
 mod points;
 mod reads;
 mod run;
@@ -26,6 +29,7 @@ mod scene;
 mod schema;
 mod selection;
 mod sources;
+mod split;
 mod stacked;
 mod stubs;
 #[cfg(test)]

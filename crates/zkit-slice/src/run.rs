@@ -1,9 +1,12 @@
 //! The run: a slice is planned, written, proven, audited and published by the driver of all that writes.
 
+use std::path::PathBuf;
 use std::time::Instant;
 
 use serde::Serialize;
-use zkit_cli::writing::{self, CodecChoice, Costs, Done, Earlier, Job, Own, Reach, Run, groups_text};
+use zkit_cli::writing::{
+    self, CodecChoice, Costs, Done, Earlier, Job, Own, Reach, Run, WriteArgs, Written, groups_text,
+};
 use zkit_cli::{Command, Exit, Shell};
 use zkit_core::engine::{self, Header, JournalArray, OnCorrupt, Resources, Touched};
 use zkit_core::error::{Error, ErrorKind, Result};
@@ -20,10 +23,11 @@ use crate::batches::{Batches, Measured};
 use crate::cache::{self, Building, CacheFields, Looked};
 use crate::coordinates::Means;
 use crate::found::Found;
-use crate::layout::Layouts;
+use crate::layout::{Layouts, target_of_points};
 use crate::reads::Reads;
 use crate::scene::{self, Prepared};
 use crate::sources::Source;
+use crate::split::{Folder, Together};
 use crate::stubs;
 
 /// The command.
@@ -57,12 +61,16 @@ impl Command for Slice {
         };
         let pool = engine::pool(resources.jobs)?;
         let means = Means { pool: &pool, resources, observer: shell.observer(), cancel: shell.cancel() };
-        let Prepared { sources, literals, slices } =
+        let Prepared { sources, literals, slices, together } =
             scene::prepare(args, &cache::store_options(args, cached, shell)?, means)?;
         if cached.is_some() {
             cache::check_sources(&sources)?;
         }
-        let slices = Slices { cached, ..Slices::new(args, &layouts, (&sources, &literals), slices)? };
+        let together =
+            together.map(|slice| slice.wanted(sources, |array| Ok(target_of_points(array)))).transpose()?;
+        let together = together.map(|(wanted, _)| wanted);
+        let slices = Slices::new(args, &layouts, (&sources, &literals), slices)?;
+        let slices = Slices { cached, together, ..slices };
         slices.run(resources, started, Vec::new(), shell)
     }
 }
@@ -76,6 +84,10 @@ struct Slices<'a> {
     destinations: Vec<StoreUrl>,
     wanted: Vec<WantedSlice>,
     found: Vec<Found>,
+    /// What all slices of --split take, as one store.
+    together: Option<WantedSlice>,
+    /// Which of the points each slice is.
+    points: Vec<usize>,
 }
 
 /// What earlier runs left of the slices.
@@ -121,7 +133,18 @@ impl<'a> Slices<'a> {
             wanted.push(WantedSlice { format, ..one });
             found.push(said);
         }
-        Ok(Self { args, cached: None, sources, literals, destinations, wanted, found })
+        let points = (0..wanted.len()).collect();
+        Ok(Self {
+            args,
+            cached: None,
+            sources,
+            literals,
+            destinations,
+            wanted,
+            found,
+            together: None,
+            points,
+        })
     }
 
     /// Plans, writes, proves, audits and publishes; `already_done` are slices of the same run that an earlier one
@@ -137,11 +160,30 @@ impl<'a> Slices<'a> {
         let destinations: Vec<&StoreUrl> = self.destinations.iter().collect();
         let options = self.args.access.store_options(shell)?;
         let reach = Reach::open(&destinations, options, resources.memory_bytes, shell)?;
-        let mut plan = self.plan(&stores, &destinations, &reach, resources)?;
-        let touched = engine::touched(&plan, &stores, resources.jobs, shell.cancel())?;
-        stubs::check(self.sources, &plan, &touched, &self.args.combination.allow, shell)?;
-        let reads = Reads::of(&touched, self.sources.len());
-        plan.count_stored(&touched.iter().map(Touched::bytes).collect::<Vec<_>>());
+        let wish = self.wish(&stores, &destinations, &reach, resources);
+        let together = match &self.together {
+            Some(wanted) => {
+                let plan = Together::plan(wanted, &wish)?;
+                let touched = engine::touched(&plan, &stores, resources.jobs, shell.cancel())?;
+                Some(Together { plan, touched })
+            }
+            None => None,
+        };
+        let mut plan = self.plan(together.as_ref(), &wish)?;
+        let own_touched: Vec<Touched>;
+        let (read_plan, touched) = match &together {
+            Some(together) => {
+                together.count_in(&mut plan);
+                (&together.plan, together.touched.as_slice())
+            }
+            None => {
+                own_touched = engine::touched(&plan, &stores, resources.jobs, shell.cancel())?;
+                plan.count_stored(&own_touched.iter().map(Touched::bytes).collect::<Vec<_>>());
+                (&plan, own_touched.as_slice())
+            }
+        };
+        stubs::check(self.sources, read_plan, touched, &self.args.combination.allow, shell)?;
+        let reads = Reads::of(touched, self.sources.len());
         let names: Vec<String> = self.sources.iter().map(|source| source.url().to_owned()).collect();
         let consolidate = self.args.write.consolidate.or(Consolidate::Yes);
         let job = |&destination| Job {
@@ -160,7 +202,11 @@ impl<'a> Slices<'a> {
             plan: &plan,
             resources,
             on_corrupt: OnCorrupt::Fail,
-            unchanged: &|_| self.check_unchanged(&plan, &stores, &touched, resources, shell),
+            // what --split writes was checked when all points were read
+            unchanged: &|_| match together {
+                Some(_) => Ok(()),
+                None => self.check_unchanged(read_plan, &stores, touched, resources, shell),
+            },
             audit: &|store, copy| {
                 let meant = Meant::of(&self.wanted[store]);
                 audit::audit(copy, (&meant, self.sources), self.args.fail_on, resources, shell)?;
@@ -169,13 +215,20 @@ impl<'a> Slices<'a> {
             shell,
         };
         if self.args.write.dry_run {
-            let costs = run.costs(&reach)?;
+            let costs =
+                Run { plan: read_plan, jobs: &jobs[..read_plan.stores.len()], ..run }.costs(&reach)?;
             let batches = self.batches(&plan, &costs, resources);
             writing::emit_plan(&run, &costs, &self.own(reads, batches))?;
             return Ok(Exit::Done);
         }
-        let header = |store: usize| self.header(store, &plan, &touched);
-        let partials = match self.resume(&run, &reach, &header)? {
+        let header = |store: usize| self.header(store, &plan, (together.as_ref(), touched));
+        // what is published is compared with the sources themselves
+        let direct = match &together {
+            Some(_) if self.args.write.resume => Some(plan::plan_slice(self.wanted.clone(), &wish)?),
+            _ => None,
+        };
+        let published = Run { plan: direct.as_ref().unwrap_or(&plan), ..run };
+        let partials = match self.resume(&published, &reach, &header)? {
             Resumed::Left(partials) => partials,
             Resumed::Published(published) => {
                 let done = published.iter().map(|&store| self.destinations[store].to_string());
@@ -191,7 +244,10 @@ impl<'a> Slices<'a> {
         let run = Run { args: write.as_ref().unwrap_or(run.args), ..run };
         let partials = run.begin(partials, &reach, &header)?;
         let plan_time = started.elapsed();
-        let written = run.write(partials)?;
+        let written = match &together {
+            Some(together) => self.write_split(&run, together, (&stores, &reach), partials)?,
+            None => run.write(partials)?,
+        };
         self.cached.map_or(Ok(()), Building::finish)?;
         let done = Done { plan_time, total_time: started.elapsed(), written, already_done };
         writing::emit_done(&run, &done, &self.own(reads, None))?;
@@ -242,6 +298,8 @@ impl<'a> Slices<'a> {
                 .collect(),
             wanted: (0..self.wanted.len()).filter(left).map(|at| self.wanted[at].clone()).collect(),
             found: (0..self.wanted.len()).filter(left).map(|at| self.found[at].clone()).collect(),
+            together: self.together.clone(),
+            points: (0..self.wanted.len()).filter(left).map(|at| self.points[at]).collect(),
         }
     }
 
@@ -251,23 +309,79 @@ impl<'a> Slices<'a> {
         sources.chain([Ok(self.literals)]).collect()
     }
 
-    fn plan(
+    fn wish(
         &self,
         stores: &[&Store],
         destinations: &[&StoreUrl],
         reach: &Reach<'_>,
         resources: Resources,
-    ) -> Result<CopyPlan> {
+    ) -> Wish {
         let remote = stores.iter().any(|store| store.is_remote());
-        let wish = Wish {
+        Wish {
             scratch_bytes: self.args.write.scratch_bytes(destinations),
             format: None,
             memory_bytes: resources.memory_bytes,
             upload_bytes: reach.upload_bytes(),
             jobs: resources.jobs,
             source: if remote { SourceKind::Remote } else { SourceKind::Local },
+        }
+    }
+
+    /// Plans all slices: those of --split from the store that holds all points.
+    fn plan(&self, together: Option<&Together>, wish: &Wish) -> Result<CopyPlan> {
+        let Some(together) = together else { return plan::plan_slice(self.wanted.clone(), wish) };
+        let of_points = self.wanted.iter().zip(&self.points);
+        let wanted = of_points.map(|(wanted, &point)| together.of_point(wanted, point)).collect();
+        plan::plan_slice(wanted, &Wish { source: SourceKind::Local, ..*wish })
+    }
+
+    /// Reads all points into scratch space, proves that, and writes the slices from there.
+    fn write_split(
+        &self,
+        run: &Run<'_>,
+        together: &Together,
+        (stores, reach): (&[&Store], &Reach<'_>),
+        partials: Vec<PartialStore>,
+    ) -> anyhow::Result<Written> {
+        let folder = Folder::make(self.scratch_folder())?;
+        let place = folder.store();
+        let job = Job { destination: &place, parts: stores, consolidate: Consolidate::No, ..run.jobs[0] };
+        let args = WriteArgs { resume: false, restart: true, overwrite: false, ..self.args.write.clone() };
+        let gathering = Run {
+            args: &args,
+            jobs: &[job],
+            plan: &together.plan,
+            unchanged: &|_| {
+                self.check_unchanged(&together.plan, stores, &together.touched, run.resources, run.shell)
+            },
+            audit: &|_, _| Ok(()),
+            ..*run
         };
-        plan::plan_slice(self.wanted.clone(), &wish)
+        let header = |_: usize| Header {
+            options: Vec::new(),
+            source: String::new(),
+            groups: String::new(),
+            arrays: Vec::new(),
+        };
+        let begun = gathering.begin(vec![None], reach, &header)?;
+        let gathered = gathering.write(begun)?;
+        let meter = run.shell.observer().meter();
+        let aside = (meter.objects_written.get(), meter.bytes_written.get());
+        let points = Store::open(&place, reach.options())?;
+        let from = [&points, self.literals];
+        let jobs: Vec<Job<'_>> =
+            run.jobs.iter().map(|job| Job { source: &points, parts: &from, ..*job }).collect();
+        let mut written = Run { jobs: &jobs, ..*run }.write(partials)?;
+        written.verified.regions += gathered.verified.regions;
+        written.verified.bytes += gathered.verified.bytes;
+        (written.scratch_objects, written.scratch_bytes) = aside;
+        Ok(written)
+    }
+
+    /// Returns the folder for the store of all points: as other scratch space beside the destination, or where it is wished.
+    fn scratch_folder(&self) -> PathBuf {
+        let beside = self.args.to.as_ref().and_then(|to| self.args.write.scratch_of(to));
+        beside.unwrap_or_else(|| std::env::temp_dir().join(publish::unique_name()))
     }
 
     /// Refuses to publish what was read while a source changed.
@@ -299,16 +413,28 @@ impl<'a> Slices<'a> {
     }
 
     /// Returns what a run is about, as its journal says it.
-    fn header(&self, store: usize, plan: &CopyPlan, touched: &[Touched]) -> Header {
+    fn header(
+        &self,
+        store: usize,
+        plan: &CopyPlan,
+        (together, touched): (Option<&Together>, &[Touched]),
+    ) -> Header {
         let objects =
             self.sources.iter().all(|source| self.args.write.source_check.takes_objects(&source.place));
-        let arrays = plan.arrays.iter().zip(touched).filter(|(array, _)| array.store == store);
-        let arrays = arrays.map(|(array, touched)| JournalArray {
-            path: array.target.path.clone(),
-            fingerprint: if objects { touched.fingerprint() } else { 0 },
-            // of thousands of arrays in many stores the documents themselves would be hundreds of megabytes
-            source_document: array.gather.iter().map(|gather| format!("{:032x}", gather.digest())).collect(),
-            target_codec: String::new(),
+        let of_store = plan.arrays.iter().enumerate().filter(|(_, array)| array.store == store);
+        let arrays = of_store.map(|(at, array)| match together {
+            Some(together) => together.journal_array(&array.target.path, self.points[store], objects),
+            None => JournalArray {
+                path: array.target.path.clone(),
+                fingerprint: if objects { touched[at].fingerprint() } else { 0 },
+                // of thousands of arrays in many stores the documents themselves would be hundreds of megabytes
+                source_document: array
+                    .gather
+                    .iter()
+                    .map(|gather| format!("{:032x}", gather.digest()))
+                    .collect(),
+                target_codec: String::new(),
+            },
         });
         let mut options = self.args.write.canonical(&DEFAULT_CODEC);
         options.push(("--chunks".to_owned(), format!("{:?}", self.args.layout)));

@@ -17,6 +17,7 @@ use crate::dimensions::{self, Combination, Dimensions, Drift, Order};
 use crate::duplicates::{self, Keep};
 use crate::found::Found;
 use crate::literals::{Literal, Literals, texts};
+use crate::overlap;
 use crate::points::{self, Points};
 use crate::schema::{self, Allowed};
 use crate::selection::{POINT, Selected, Taken, select};
@@ -36,6 +37,8 @@ pub(crate) struct Prepared {
     /// The store behind them: arrays that no source holds.
     pub(crate) literals: Store,
     pub(crate) slices: Vec<Slice>,
+    /// What all slices of --split take, as one.
+    pub(crate) together: Option<Slice>,
 }
 
 /// One store that is to be written.
@@ -111,16 +114,22 @@ pub(crate) fn prepare(args: &SliceArgs, options: &StoreOptions, means: Means<'_>
     check_duplicates(&sources, &mut dimensions, args.combination.duplicates, means)?;
     let variables = variables::together(&sources, &dimensions, &combination)?;
     let checked = schema::check(&sources, &variables, allowed(&args.combination.allow))?;
-    variables::check_shared(&sources, &dimensions, &variables, &combination, means)?;
+    let shared = overlap::check(&sources, &dimensions, &variables, &combination, means)?;
+    dimensions.overridden.extend(shared);
     let mut literals = Literals::default();
     let mut converted = HashMap::new();
-    let pairs = convert::with_bounds(&sources, &variables, checked.convert);
-    for (first, other) in convert::with_widest_texts(&sources, &variables, pairs) {
-        converted.insert(other, convert::like(&sources, (first, other), &mut literals, means)?);
+    for conversion in convert::plan(&sources, &variables, checked.convert, means)? {
+        converted.insert(conversion.other, convert::like(&sources, &conversion, &mut literals, means)?);
     }
     let selected = select(&dimensions, &args.selection, points.as_ref())?;
     let mut notes: Vec<String> = checked.notes.into_iter().collect();
     notes.extend(root_drift(&sources));
+    if !selected.beside.is_empty() {
+        let columns = selected.beside.join(", ");
+        notes.push(format!(
+            "columns of the points that are no dimensions are kept along `{POINT}`: {columns}"
+        ));
+    }
     let all = All {
         sources: &sources,
         dimensions: &dimensions,
@@ -128,11 +137,17 @@ pub(crate) fn prepare(args: &SliceArgs, options: &StoreOptions, means: Means<'_>
         converted: &converted,
         notes,
     };
-    let slices = match (&args.selection.split, &points) {
-        (Some(template), Some(points)) => all.split(template, points, &selected, &mut literals)?,
-        _ => vec![all.slice(None, points.as_ref(), &selected, &mut literals)?],
+    let (slices, together) = match (&args.selection.split, &points) {
+        (Some(template), Some(points)) => {
+            let together = all.slice(None, Of::Nothing, &selected, &mut literals)?;
+            (all.split(template, points, &selected, &mut literals)?, Some(together))
+        }
+        _ => {
+            let of = points.as_ref().map_or(Of::Nothing, Of::All);
+            (vec![all.slice(None, of, &selected, &mut literals)?], None)
+        }
     };
-    Ok(Prepared { literals: literals.into_store(), slices, sources })
+    Ok(Prepared { literals: literals.into_store(), slices, together, sources })
 }
 
 fn combination(args: &CombinationArgs) -> Combination {
@@ -243,7 +258,10 @@ impl All<'_> {
                 return Err(Error::new(ErrorKind::Usage, message).with_hint("use {name} or {index}"));
             }
             let one = of_point(selected, index);
-            slices.push(Slice { name: Some(store), ..self.slice(name, None, &one, literals)? });
+            slices.push(Slice {
+                name: Some(store),
+                ..self.slice(name, Of::One(points, index), &one, literals)?
+            });
         }
         Ok(slices)
     }
@@ -252,7 +270,7 @@ impl All<'_> {
     fn slice(
         &self,
         name: Option<&str>,
-        points: Option<&Points>,
+        of: Of<'_>,
         selected: &Selected,
         literals: &mut Literals,
     ) -> Result<Slice> {
@@ -263,26 +281,37 @@ impl All<'_> {
         let mut arrays = Vec::with_capacity(self.variables.len() + 1);
         for variable in self.variables {
             let gathered = scene.gather(variable, &mut moulds)?;
-            let mut attributes = variable.first(self.sources).metadata.attributes.clone();
+            // units of times may be finer than those of the first source
+            let first = self.converted.get(&variable.members[0]);
+            let first = first.unwrap_or_else(|| variable.first(self.sources));
+            let mut attributes = first.metadata.attributes.clone();
             attributes.remove("_ARRAY_DIMENSIONS");
             let mut scalars = gathered.scalars.clone();
             let at_root = variable.path.rsplit_once('/').is_some_and(|(group, _)| group.is_empty());
-            if name.is_some() && at_root && !scalars.is_empty() {
-                scalars.push(POINT.to_owned());
+            if at_root && !scalars.is_empty() {
+                scalars.extend(name.map(|_| POINT.to_owned()));
+                if !matches!(of, Of::Nothing) {
+                    scalars.extend(selected.beside.iter().cloned());
+                }
             }
             let attributes = without_coordinates(attributes, &gathered.gained);
             let attributes = with_coordinates(attributes, &scalars);
             arrays.push(SliceArray { path: variable.path.clone(), attributes, gathered });
         }
-        let names = match (name, points.and_then(|points| points.names.as_deref())) {
+        let names = match (name, of) {
             (Some(name), _) => Some((vec![name.to_owned()], None)),
-            (None, Some(names)) => Some((names.to_vec(), Some(names.len() as u64))),
-            (None, None) => None,
+            (None, Of::All(Points { names: Some(names), .. })) => {
+                Some((names.clone(), Some(names.len() as u64)))
+            }
+            (None, _) => None,
         };
         if let Some((names, length)) = names {
-            arrays.push(self.names(&names, length, format, literals)?);
-            arrays.sort_by(|one, other| one.path.cmp(&other.path));
+            arrays.push(self.along_points(POINT, &names, length, format, literals)?);
         }
+        for (column, texts, length) in of.columns(&selected.beside) {
+            arrays.push(self.along_points(column, texts, length, format, literals)?);
+        }
+        arrays.sort_by(|one, other| one.path.cmp(&other.path));
         let found = Found::new(self.sources, self.dimensions, selected, self.notes.clone());
         let mut groups = self.groups(&arrays, format);
         match arrays.iter_mut().find(|array| array.path == "/") {
@@ -292,31 +321,32 @@ impl All<'_> {
         Ok(Slice { name: None, groups, format, arrays, found })
     }
 
-    /// Returns the array of the points' names; without length a scalar.
-    fn names(
+    /// Returns an array that says something of the points, such as their names; without length a scalar.
+    fn along_points(
         &self,
-        names: &[String],
+        name: &str,
+        values: &[String],
         length: Option<u64>,
         format: ZarrFormat,
         literals: &mut Literals,
     ) -> Result<SliceArray> {
-        let path = format!("/{POINT}");
+        let path = format!("/{name}");
         if self.variables.iter().any(|variable| variable.path == path) {
-            let message =
-                "the sources have an array `/point` already, where the names of the points would lie";
-            return Err(Error::new(ErrorKind::Usage, message).with_hint("--exclude point"));
+            let message = format!("the sources have an array `{path}` already, which the points have, too");
+            return Err(Error::new(ErrorKind::Usage, message).with_hint(format!("--exclude {name}")));
         }
         let shape: Vec<u64> = length.into_iter().collect();
         let dimension_names: Vec<String> = shape.iter().map(|_| POINT.to_owned()).collect();
+        let (data_type, fill_value, bytes) = encoded(name, values, format)?;
         let array = literals.add(Literal {
             path: &path,
             format,
             shape: &shape,
             dimension_names: &dimension_names,
-            data_type: &DataType::String,
-            fill_value: Json::string(""),
+            data_type: &data_type,
+            fill_value,
             attributes: Object::default(),
-            bytes: texts(names.iter().map(String::as_str))?,
+            bytes,
         })?;
         let along = |length: &u64| Pick::Along { axis: 0, indices: (0..*length).collect() };
         let picks = shape.iter().map(along).collect();
@@ -360,6 +390,52 @@ impl All<'_> {
     }
 }
 
+/// Which points a slice is of.
+#[derive(Clone, Copy)]
+enum Of<'a> {
+    /// None, or all of them without what the file says of each.
+    Nothing,
+    All(&'a Points),
+    One(&'a Points, usize),
+}
+
+impl<'a> Of<'a> {
+    /// Returns columns of the points by their names: values, and how many there are along the points.
+    fn columns(self, names: &'a [String]) -> impl Iterator<Item = (&'a str, &'a [String], Option<u64>)> {
+        names.iter().filter_map(move |name| {
+            let of = |points: &'a Points| {
+                points.columns.iter().find(|(column, _)| column == name).map(|(_, texts)| texts.as_slice())
+            };
+            Some(match self {
+                Self::Nothing => return None,
+                Self::All(points) => (name.as_str(), of(points)?, Some(points.len() as u64)),
+                Self::One(points, index) => (name.as_str(), of(points)?.get(index..=index)?, None),
+            })
+        })
+    }
+}
+
+/// Returns values of points as elements: whole numbers and numbers as such, names and everything else as texts.
+fn encoded(name: &str, values: &[String], format: ZarrFormat) -> Result<(DataType, Json, Vec<u8>)> {
+    // 007 is the name of a station
+    let is_name = |text: &String| {
+        let digits = text.trim_start_matches('-');
+        digits.len() > 1 && digits.starts_with('0') && !digits.starts_with("0.")
+    };
+    let numbers = name != POINT && !values.iter().any(is_name);
+    let whole: Option<Vec<i64>> = values.iter().map(|text| text.parse().ok()).collect();
+    if let Some(whole) = whole.filter(|_| numbers) {
+        let fill = if format == ZarrFormat::V2 { Json::Null } else { Json::number(0) };
+        return Ok((DataType::Int(8), fill, whole.into_iter().flat_map(i64::to_le_bytes).collect()));
+    }
+    let floats: Option<Vec<f64>> = values.iter().map(|text| text.parse().ok()).collect();
+    if let Some(floats) = floats.filter(|_| numbers) {
+        let bytes = floats.into_iter().flat_map(f64::to_le_bytes).collect();
+        return Ok((DataType::Float(8), Json::string("NaN"), bytes));
+    }
+    Ok((DataType::String, Json::string(""), texts(values.iter().map(String::as_str))?))
+}
+
 /// Returns a group that no source has: arrays side by side without metadata around them.
 fn new_group(path: String, format: ZarrFormat) -> GroupNode {
     let mut document = Object::from_iter([("zarr_format", Json::number(format.number()))]);
@@ -389,5 +465,6 @@ fn of_point(selected: &Selected, index: usize) -> Selected {
         }
         answer
     });
-    Selected { taken: taken.collect(), points: None, answers: answers.collect() }
+    let beside = selected.beside.clone();
+    Selected { taken: taken.collect(), points: None, answers: answers.collect(), beside }
 }

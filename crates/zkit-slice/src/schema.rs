@@ -8,6 +8,7 @@ use zkit_core::calendar::{TimeUnits, since};
 use zkit_core::error::{Error, ErrorKind, Result};
 use zkit_core::hierarchy::ArrayNode;
 use zkit_core::metadata::{ArrayMetadata, DataType, FillValue, Json, ZarrFormat};
+use zkit_core::select::duration_unit;
 
 use crate::dimensions::Drift;
 use crate::sources::Source;
@@ -183,6 +184,9 @@ impl Pair<'_> {
             }
             return Ok(if a == b { Need::AsIs } else { Need::Convert });
         }
+        if let (Some(a), Some(b)) = (duration_units(&one.metadata), duration_units(&other.metadata)) {
+            return Ok(if a == b { Need::AsIs } else { Need::Convert });
+        }
         if self.allowed.units == Drift::Allowed {
             notes.insert(self.note("the units", &units, &other_units));
             return Ok(Need::AsIs);
@@ -271,6 +275,12 @@ pub(crate) fn time_units(metadata: &ArrayMetadata) -> Option<TimeUnits> {
     let text = |key: &str| metadata.attributes.get(key).and_then(Json::as_str);
     let units = text("units").filter(|units| since(units).is_some())?;
     TimeUnits::parse(units, text("calendar")).ok()
+}
+
+/// Returns the nanoseconds of the unit of an array of durations, as xarray marks them.
+pub(crate) fn duration_units(metadata: &ArrayMetadata) -> Option<i128> {
+    let text = |key: &str| metadata.attributes.get(key).and_then(Json::as_str);
+    text("dtype").filter(|dtype| dtype.starts_with("timedelta64")).and_then(|_| duration_unit(text("units")?))
 }
 
 fn number_of(json: &Json) -> Option<f64> {

@@ -1,11 +1,12 @@
 //! What is taken along each dimension: --sel by values, --isel by positions, points together.
 
 use zkit_core::error::{Error, ErrorKind, Result};
-use zkit_core::select::{Axis, Coordinate, Found, Index, Method, Request, Values, range_in_words};
+use zkit_core::select::{Coordinate, Found, Index, Method, Request, Values, duration_unit, range_in_words};
 
 use crate::args::{MethodArg, OfDimension, SelectionArgs, ToleranceArg};
-use crate::axes::{AxisKey, names_in_words};
+use crate::axes::AxisKey;
 use crate::dimensions::{Dimension, Dimensions};
+use crate::named::{is_beside, named, of_column};
 use crate::points::Points;
 
 /// The name of the dimension along which points lie.
@@ -30,6 +31,8 @@ pub(crate) struct Selected {
     /// How many points there are.
     pub(crate) points: Option<usize>,
     pub(crate) answers: Vec<Answer>,
+    /// The columns of the points that mean no dimension: they are kept along the points.
+    pub(crate) beside: Vec<String>,
 }
 
 /// What was asked along one dimension, and what was found.
@@ -85,6 +88,7 @@ pub(crate) fn select(
         taken: vec![None; dimensions.all.len()],
         points: points.map(Points::len),
         answers: Vec::new(),
+        beside: Vec::new(),
     };
     for asked in &wish.isel {
         for at in named(dimensions, &asked.dimension)? {
@@ -104,6 +108,10 @@ pub(crate) fn select(
             return Err(Error::new(ErrorKind::Usage, message).with_hint("take its positions with --isel"));
         }
         for (column, texts) in &points.columns {
+            if is_beside(dimensions, column) {
+                selected.beside.push(column.clone());
+                continue;
+            }
             for at in of_column(dimensions, column)? {
                 if selected.taken[at].is_some() {
                     return Err(twice(&dimensions.all[at].key.name));
@@ -111,6 +119,10 @@ pub(crate) fn select(
                 let (taken, answer) = by_points(&dimensions.all[at], column, texts, points, wish)?;
                 selected.put(at, taken, answer);
             }
+        }
+        if selected.beside.len() == points.columns.len() {
+            // none of them says where the points are
+            named(dimensions, &points.columns[0].0)?;
         }
     }
     Ok(selected)
@@ -133,7 +145,12 @@ fn check_twice(wish: &SelectionArgs, points: Option<&Points>) -> Result<()> {
     let asked = wish.sel.iter().chain(&wish.isel).map(|asked: &OfDimension| &asked.dimension);
     let mut names: Vec<&String> = asked.chain(columns).collect();
     names.sort_unstable();
+    let has = |asked: &[OfDimension], name: &str| asked.iter().any(|asked| asked.dimension == name);
     match names.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) if has(&wish.sel, pair[0]) && has(&wish.isel, pair[0]) => {
+            let message = format!("the dimension `{}` is asked for by --sel and by --isel", pair[0]);
+            Err(Error::new(ErrorKind::Usage, message).with_hint("pass --sel or --isel for it, not both"))
+        }
         Some(pair) => Err(twice(pair[0])),
         None => Ok(()),
     }
@@ -157,6 +174,9 @@ fn check_tolerances(dimensions: &Dimensions, wish: &SelectionArgs, points: Optio
     let names: Vec<&str> = wish.sel.iter().map(|asked| asked.dimension.as_str()).chain(columns).collect();
     let mut searched: Vec<&Coordinate> = Vec::new();
     for name in names {
+        if is_beside(dimensions, name) && !wish.sel.iter().any(|asked| asked.dimension == name) {
+            continue;
+        }
         let found = of_column(dimensions, name)?;
         searched.extend(found.iter().filter_map(|&at| dimensions.all[at].coordinate.as_ref()));
     }
@@ -172,49 +192,12 @@ fn check_tolerances(dimensions: &Dimensions, wish: &SelectionArgs, points: Optio
 
 /// Returns whether a tolerance is of the kind of a coordinate: a duration for times, a number for numbers.
 fn suits(coordinate: &Coordinate, text: &str) -> bool {
+    let counts_time = coordinate.units.as_deref().is_some_and(|unit| duration_unit(unit).is_some());
+    if counts_time && !matches!(coordinate.values, Values::Texts(_) | Values::Times { .. }) {
+        return true;
+    }
     let times = matches!(coordinate.values, Values::Times { .. } | Values::Durations(_));
     !matches!(coordinate.values, Values::Texts(_)) && text.parse::<f64>().is_err() == times
-}
-
-/// Returns the dimensions of a name; those of groups may be several.
-fn named(dimensions: &Dimensions, name: &str) -> Result<Vec<usize>> {
-    let found: Vec<usize> =
-        (0..dimensions.all.len()).filter(|&at| dimensions.all[at].key.name == name).collect();
-    if found.is_empty() {
-        let names = names_in_words(dimensions.all.iter().map(|dimension| &dimension.key));
-        return Err(Error::new(ErrorKind::Usage, format!("the sources have no dimension `{name}`"))
-            .with_hint(format!("their dimensions are {names}")));
-    }
-    Ok(found)
-}
-
-/// Returns the dimensions that a column of points means: by name, else by what they run along.
-fn of_column(dimensions: &Dimensions, column: &str) -> Result<Vec<usize>> {
-    let by_name = named(dimensions, column);
-    let axis = match column.to_ascii_lowercase().as_str() {
-        "lat" | "latitude" | "y" => Axis::Latitude,
-        "lon" | "lng" | "long" | "longitude" | "x" => Axis::Longitude,
-        "time" | "date" | "datetime" | "valid_time" => Axis::Time,
-        _ => return by_name,
-    };
-    if by_name.is_ok() {
-        return by_name;
-    }
-    let runs = |at: &usize| {
-        dimensions.all[*at].coordinate.as_ref().is_some_and(|coordinate| coordinate.axis == axis)
-    };
-    let found: Vec<usize> = (0..dimensions.all.len()).filter(runs).collect();
-    let mut names: Vec<&str> = found.iter().map(|&at| dimensions.all[at].key.name.as_str()).collect();
-    names.dedup();
-    match names[..] {
-        [] => by_name,
-        [_] => Ok(found),
-        _ => Err(Error::new(
-            ErrorKind::Usage,
-            format!("the column `{column}` of the points may mean {}", names.join(" or ")),
-        )
-        .with_hint("name the column as the dimension")),
-    }
 }
 
 /// Takes positions: one, several, or a range without its end.
@@ -225,7 +208,11 @@ fn by_positions(dimension: &Dimension, text: &str) -> Result<(Taken, Answer)> {
     };
     let number = |part: &str| -> Result<i64> {
         part.trim().parse().map_err(|_| {
-            usage(format!("`{part}` is not a whole number")).with_hint("to take values, pass --sel")
+            let error = usage(format!("`{part}` is not a whole number"));
+            match part.split_once(':') {
+                Some((from, to)) => error.with_hint(format!("ranges are written {from}..{to}")),
+                None => error.with_hint(format!("to take values, pass --sel {}={part}", dimension.key.name)),
+            }
         })
     };
     let position = |part: &str| -> Result<usize> {
@@ -425,6 +412,8 @@ fn by_points(
 
 #[cfg(test)]
 mod tests {
+    use zkit_core::select::Axis;
+
     use super::*;
     use crate::dimensions::Place;
 
@@ -447,6 +436,8 @@ mod tests {
                 dimension("step", Values::Ints((0..10).collect()), Axis::Other),
             ],
             duplicates: Vec::new(),
+            overridden: Vec::new(),
+            along: std::collections::BTreeMap::new(),
         }
     }
 
@@ -493,10 +484,48 @@ mod tests {
     #[test]
     fn a_dimension_is_asked_for_once_and_exists() {
         let error = |sel: &[&str], isel: &[&str]| select(&grid(), &wish(sel, isel, &[]), None).unwrap_err();
-        assert!(error(&["step=1"], &["step=1"]).to_string().contains("twice"));
+        assert!(error(&["step=1", "step=2"], &[]).to_string().contains("twice"));
+        assert_eq!(error(&["step=1"], &["step=1"]).hint().unwrap(), "pass --sel or --isel for it, not both");
+        assert!(error(&["lat=1"], &[]).hint().unwrap().starts_with("did you mean latitude?"));
+        assert_eq!(error(&[], &["step=5:8"]).hint().unwrap(), "ranges are written 5..8");
+        assert_eq!(error(&["latitude=50:55"], &[]).hint().unwrap(), "ranges are written 50..55");
         assert!(error(&["lat=1"], &[]).hint().unwrap().contains("latitude, longitude, step"));
         let unknown = select(&grid(), &wish(&["step=1"], &[], &["lat=nearest"]), None).unwrap_err();
         assert!(unknown.to_string().contains("`lat`"));
+    }
+
+    #[test]
+    fn a_variable_that_is_no_dimension_is_named_with_its_dimensions() {
+        let mut dimensions = grid();
+        dimensions.along.insert("init_time".to_owned(), vec!["step".to_owned()]);
+        let error = select(&dimensions, &wish(&["init_time=2020"], &[], &[]), None).unwrap_err();
+        assert!(error.to_string().contains("it is a variable along `step`"), "{error}");
+    }
+
+    #[test]
+    fn durations_are_read_in_the_unit_of_the_coordinate() {
+        let mut dimensions = grid();
+        if let Some(step) = &mut dimensions.all[2].coordinate {
+            step.units = Some("hours".to_owned());
+        }
+        let taken =
+            |text: &str| select(&dimensions, &wish(&[text], &[], &[]), None).unwrap().taken[2].clone();
+        assert_eq!(taken("step=3h"), Some(Taken::One(3)));
+        assert_eq!(taken("step=120min..4"), Some(Taken::Some(vec![2, 3, 4])));
+        let unknown = select(&grid(), &wish(&["step=3h"], &[], &[]), None).unwrap_err();
+        assert!(unknown.to_string().contains("`3h` is not a number"), "{unknown}");
+    }
+
+    #[test]
+    fn columns_that_mean_no_dimension_are_kept_beside_and_misspelt_ones_refused() {
+        let column = |name: &str, value: &str| (name.to_owned(), vec![value.to_owned()]);
+        let select_by = |columns: Vec<(String, Vec<String>)>| {
+            select(&grid(), &wish(&[], &[], &[]), Some(&Points { columns, names: None }))
+        };
+        let selected = select_by(vec![column("lat", "60"), column("station", "007")]).unwrap();
+        assert_eq!(selected.beside, ["station"]);
+        assert!(select_by(vec![column("lat", "60"), column("longitud", "0")]).is_err());
+        assert!(select_by(vec![column("station", "007")]).is_err());
     }
 
     #[test]

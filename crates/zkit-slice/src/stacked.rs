@@ -107,7 +107,7 @@ fn shared(
 }
 
 /// Returns the paths that attributes of arrays and groups name as what describes them.
-fn described(source: &Source) -> BTreeSet<String> {
+pub(crate) fn described(source: &Source) -> BTreeSet<String> {
     let arrays = source.taken.iter().map(|&array| {
         let node = source.array(array);
         (group_of(node), &node.metadata.attributes)

@@ -91,7 +91,7 @@ fn several_sources_need_a_dimension_to_lie_along() {
 fn duplicates_are_refused_with_their_stores_or_one_is_taken() {
     let (one, two) = (batch(&[1, 2]), batch(&[2, 3]));
     let text = error(&[&one, &two], "{0} {1} --concat id");
-    assert!(text.contains("1 value of `id` stand") && text.contains("the same in 1 array"), "{text}");
+    assert!(text.contains("1 value of `id` appear") && text.contains("the same in 1 array"), "{text}");
     let line = "{0} {1} --concat id --duplicates last --isel lat=0 --isel lon=0";
     let prepared = slice(&[&one, &two], line).unwrap();
     assert_eq!(held(&prepared, only(&prepared), "/id").values, [Some(1.0), Some(2.0), Some(3.0)]);
@@ -216,7 +216,7 @@ fn points_may_lie_in_several_sources() {
 }
 
 #[test]
-fn times_of_other_units_are_written_as_the_first_source_does() {
+fn times_of_other_units_get_units_that_hold_all_of_them() {
     let store = |units: &str, times: &[i64], bounds: &[i64]| {
         let units = format!(r#"{{"units": "{units}", "bounds": "time_bnds"}}"#);
         TestStore::new()
@@ -230,8 +230,19 @@ fn times_of_other_units_are_written_as_the_first_source_does() {
     assert_eq!(of(&[&hours, &days], line, "/time"), Held::new(&["time"], &[4], &[0.0, 24.0, 48.0, 72.0]));
     let expected = [0.0, 24.0, 24.0, 48.0, 48.0, 72.0, 72.0, 96.0];
     assert_eq!(of(&[&hours, &days], line, "/time_bnds"), Held::new(&["time", "nv"], &[4, 2], &expected));
-    let text = error(&[&days, &store("hours since 2000-01-01", &[5], &[5, 6])], line);
-    assert!(text.contains("no exact form"), "{text}");
+    let finer = store("hours since 2000-01-01", &[5], &[5, 6]);
+    let held = of(&[&days, &finer], line, "/time");
+    assert_eq!(held, Held::new(&["time"], &[3], &[0.0, 24.0, -43.0]), "hours since 2000-01-03");
+    let expected = [0.0, 24.0, 24.0, 48.0, -43.0, -42.0];
+    assert_eq!(of(&[&days, &finer], line, "/time_bnds"), Held::new(&["time", "nv"], &[3, 2], &expected));
+    let prepared = slice(&[&days, &finer], line).unwrap();
+    let time = only(&prepared).arrays.iter().find(|array| array.path == "/time").unwrap();
+    let units = time.attributes.get("units").and_then(|units| units.as_str());
+    assert_eq!(units, Some("hours since 2000-01-03"));
+    let early = store("days since 0001-01-01", &[1], &[1, 2]);
+    let finest = store("nanoseconds since 2000-01-01", &[1], &[1, 2]);
+    let text = error(&[&early, &finest], line);
+    assert!(text.contains("2000-01-01T00:00:00.000000001 has no exact form"), "{text}");
     let picked = format!("{line} --sel time=2000-01-02..2000-01-03");
     assert_eq!(of(&[&hours, &days], &picked, "/time").values, [Some(24.0), Some(48.0)]);
 }

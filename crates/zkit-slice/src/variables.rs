@@ -3,17 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use zkit_core::engine;
 use zkit_core::error::{Error, ErrorKind, Result};
 use zkit_core::hierarchy::ArrayNode;
 use zkit_core::select::Join;
 
-use crate::coordinates::Means;
-use crate::dimensions::{Combination, Dimensions, Drift, Held, Place};
+use crate::dimensions::{Combination, Dimensions, Place};
 use crate::sources::Source;
 
 /// One array of a source.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Member {
     pub(crate) source: usize,
     pub(crate) array: usize,
@@ -94,63 +92,16 @@ fn lacking(sources: &[Source], members: &[Member]) -> Vec<usize> {
 }
 
 fn missing(sources: &[Source], path: &str, members: &[Member], lacking: usize) -> Error {
-    let message = format!(
-        "`{path}` is in {} and {} other sources, and not in {}",
-        sources[members[0].source].url(),
-        members.len() - 1,
-        sources[lacking].url()
-    );
+    let others = match members.len() - 1 {
+        0 => String::new(),
+        1 => " and 1 other source".to_owned(),
+        others => format!(" and {others} other sources"),
+    };
+    let (first, lacking) = (sources[members[0].source].url(), sources[lacking].url());
+    let message = format!("`{path}` is in {first}{others}, and not in {lacking}");
     Error::new(ErrorKind::Mismatch, message).with_hint(
         "--exclude it, or pass --join inner to leave such arrays out or --join outer to fill them up",
     )
-}
-
-/// Refuses arrays that the sources do not lie behind each other along, and that do not hold the same in all of them.
-///
-/// Each is decoded whole, and compared by its digest. Errors: `Mismatch`, which names the array and two stores.
-pub(crate) fn check_shared(
-    sources: &[Source],
-    dimensions: &Dimensions,
-    variables: &[Variable],
-    combination: &Combination,
-    means: Means<'_>,
-) -> Result<()> {
-    let mut shared: BTreeMap<usize, Vec<(usize, usize)>> = BTreeMap::new();
-    for (number, variable) in variables.iter().enumerate() {
-        check_sets(sources, dimensions, variable)?;
-        let compared = variable.members.len() > 1
-            && variable.joined(dimensions).is_none()
-            && !is_coordinate_of(dimensions, variable)
-            && combination.coordinates == Drift::Refused;
-        if !compared {
-            continue;
-        }
-        check_as_is(sources, dimensions, variable)?;
-        for member in &variable.members {
-            shared.entry(member.source).or_default().push((number, member.array));
-        }
-    }
-    let mut first: BTreeMap<usize, (usize, engine::Sha256Digest)> = BTreeMap::new();
-    for (source, arrays) in shared {
-        let nodes: Vec<&ArrayNode> = arrays.iter().map(|&(_, array)| sources[source].array(array)).collect();
-        let store = sources[source].store()?;
-        let digests = engine::digest(store, &nodes, means.resources, means.observer, means.cancel)?;
-        for ((number, _), digest) in arrays.into_iter().zip(digests) {
-            let digest = digest?;
-            let &mut (other, expected) = first.entry(number).or_insert((source, digest));
-            if digest != expected {
-                let message = format!(
-                    "`{}` is not along the dimension that sources are put together along, and differs between {} and {}",
-                    variables[number].path,
-                    sources[other].url(),
-                    sources[source].url()
-                );
-                return Err(Error::new(ErrorKind::Mismatch, message)
-                    .with_hint("pass --allow coordinates to take the first one, or --exclude it"));
-            }
-        }
-    }
-    Ok(())
 }
 
 /// Returns whether a variable holds the values of its own dimension, which are aligned already.
@@ -158,44 +109,4 @@ pub(crate) fn is_coordinate_of(dimensions: &Dimensions, variable: &Variable) -> 
     let [dimension] = variable.dimensions[..] else { return false };
     let key = &dimensions.all[dimension].key;
     variable.path == format!("{}/{}", key.scope, key.name)
-}
-
-/// Refuses an array along the joined dimension that two sets have: which of them is meant?
-fn check_sets(sources: &[Source], dimensions: &Dimensions, variable: &Variable) -> Result<()> {
-    let (Some(joined), false) = (variable.joined(dimensions), is_coordinate_of(dimensions, variable)) else {
-        return Ok(());
-    };
-    let set = |member: &Member| sources[member.source].set;
-    let first = variable.members[0];
-    let Some(other) = variable.members.iter().find(|member| set(member) != set(&first)) else {
-        return Ok(());
-    };
-    let message = format!(
-        "`{}` is along {} in {} and also in {}, which --merge-with adds",
-        variable.path,
-        dimensions.all[joined].key,
-        sources[first.source].url(),
-        sources[other.source].url()
-    );
-    Err(Error::new(ErrorKind::Mismatch, message).with_hint(
-        "name the stores among the sources to put them behind each other, or take one with --include",
-    ))
-}
-
-/// Refuses an array of several sources whose dimensions were joined to others: no one source holds it all.
-fn check_as_is(sources: &[Source], dimensions: &Dimensions, variable: &Variable) -> Result<()> {
-    for member in &variable.members {
-        for &dimension in &variable.dimensions {
-            let Place::Aligned(held) = &dimensions.all[dimension].place else { continue };
-            if matches!(held[member.source], Some(Held::Listed(_))) {
-                let message = format!(
-                    "`{}` is in several sources that hold different parts of {}",
-                    variable.path, dimensions.all[dimension].key
-                );
-                return Err(Error::new(ErrorKind::Mismatch, message)
-                    .with_hint(format!("--exclude it, or slice {} apart", sources[member.source].url())));
-            }
-        }
-    }
-    Ok(())
 }

@@ -10,6 +10,7 @@ use zkit_core::metadata::{DataType, Json, Object, ZarrFormat};
 use zkit_core::plan::{ABSENT, Joined, Part, Pick};
 
 use crate::dimensions::{Cell, Dimensions, Place};
+use crate::overlap::partial;
 use crate::schema::COORDINATES;
 use crate::selection::{POINT, Selected, Taken};
 use crate::sources::Source;
@@ -190,6 +191,8 @@ impl Scene<'_> {
             Some(dimension) => Some(dimension),
             // the values of an aligned dimension: each from the first source that has it
             None if is_coordinate_of(self.dimensions, variable) => Some(variable.dimensions[0]),
+            // what several sources hold in part: each place from the first source that has it
+            None if variable.members.len() > 1 => partial(self.dimensions, variable).first().copied(),
             None => None,
         };
         match split {
@@ -215,6 +218,10 @@ impl Scene<'_> {
                 None => (None, Cell { source: usize::MAX, index: usize::MAX }),
             };
             of_members.entry(member).or_default().push((element, cell));
+        }
+        if of_members.is_empty() {
+            // of no elements at all: the array is still one, with the metadata of its first member
+            of_members.insert(Some(0), Vec::new());
         }
         let mut positions = Vec::with_capacity(of_members.len());
         // the first part is one with elements: its metadata is taken over
@@ -328,13 +335,7 @@ impl Scene<'_> {
 
     /// Returns where positions of a dimension lie in a source.
     fn held(&self, dimension: usize, source: usize) -> impl Fn(usize) -> Option<usize> + '_ {
-        move |position| match &self.dimensions.all[dimension].place {
-            Place::Aligned(held) => held[source].as_ref()?.at(position),
-            Place::Joined(sets) => {
-                let cell = sets[self.sources[source].set].as_ref()?[position]?;
-                (cell.source == source).then_some(cell.index)
-            }
-        }
+        move |position| self.dimensions.all[dimension].held(self.sources, source, position)
     }
 
     /// Returns the element that stands for what no source has; `None` where the fill value says it.

@@ -75,6 +75,10 @@ pub struct Written {
     pub checked_bytes: u64,
     /// Objects of an earlier run that hold.
     pub resumed_objects: u64,
+    /// Objects, and their bytes, that were written to scratch space on the way: no part of the new stores.
+    pub scratch_objects: u64,
+    /// See `scratch_objects`.
+    pub scratch_bytes: u64,
 }
 
 /// What a finished run has to tell beside its counters.

@@ -493,6 +493,10 @@ impl<'a> Run<'a> {
         if !self.skips(&error) {
             let mends = error.kind() == ErrorKind::Corrupt && error.hint().is_none();
             return Err(match mends {
+                // a slice has no fill values for what it does not find
+                true if copy.array.gather.is_some() => {
+                    error.with_hint("copy the source again, or leave it or the array out")
+                }
                 true => error.with_hint(
                     "mend the source, or pass --on-corrupt skip to leave fill values in its place",
                 ),

@@ -146,14 +146,14 @@ impl Index<'_> {
             });
         }
         if method == Method::Exact {
-            return Err(self.absent(text, &target));
+            return Err(self.absent(text, &target, method));
         }
         let rank = self.inexact(&target, method, ranks.start)?;
-        let Some(rank) = rank else { return Err(self.absent(text, &target)) };
+        let Some(rank) = rank else { return Err(self.absent(text, &target, method)) };
         let position = self.position(rank);
         let found = self.found(text, position, &target);
         if tolerance.is_some_and(|tolerance| found.distance > tolerance) {
-            return Err(self.absent(text, &target));
+            return Err(self.too_far(&found));
         }
         if self.stands_twice(rank) {
             let message = format!("`{}` holds {} more than once", self.coordinate.path, found.value);
@@ -354,7 +354,7 @@ impl Index<'_> {
     fn all_between(&self, text: &str, from: &Target, to: &Target) -> Result<Selection> {
         let ranks = self.equal(from).start..self.equal(to).end;
         if ranks.is_empty() {
-            return Err(self.absent(text, from));
+            return Err(self.absent(text, from, Method::Exact));
         }
         let mut positions: Vec<usize> = ranks.map(|rank| self.position(rank)).collect();
         positions.sort_unstable();
@@ -407,8 +407,34 @@ impl Index<'_> {
         Found { asked: asked.to_owned(), value: self.coordinate.show(position), position, distance }
     }
 
+    /// Returns the error of a value that a method finds, and that is further off than the tolerance.
+    fn too_far(&self, found: &Found) -> Error {
+        let away = self.show_distance(found.distance);
+        let message = format!(
+            "`{}` has no {} within the tolerance: {} (at position {}) is {away} away",
+            self.coordinate.path, found.asked, found.value, found.position
+        );
+        Error::new(ErrorKind::Absent, message).with_hint(format!(
+            "raise --tolerance to take it: --tolerance {}={}",
+            self.coordinate.name(),
+            self.enough(found.distance)
+        ))
+    }
+
+    /// Returns a tolerance that a distance is within, as it is written.
+    fn enough(&self, distance: f64) -> String {
+        match self.coordinate.values {
+            Values::Times { .. } | Values::Durations(_) => self.show_distance(distance).replace(' ', ""),
+            _ => {
+                // rounded up, so that what is shown short is not too little
+                let digits = 10f64.powf(3.0 - distance.abs().log10().floor().clamp(-300.0, 300.0));
+                show_float((distance * digits).ceil() / digits, false)
+            }
+        }
+    }
+
     /// Returns the error of a value that is not there, with the nearest one.
-    fn absent(&self, text: &str, target: &Target) -> Error {
+    fn absent(&self, text: &str, target: &Target, method: Method) -> Error {
         let path = &self.coordinate.path;
         let nearest = match self.coordinate.values {
             Values::Texts(_) => self.nearest_text(text),
@@ -428,7 +454,10 @@ impl Index<'_> {
         );
         Error::new(ErrorKind::Absent, message).with_hint(match self.coordinate.values {
             Values::Texts(_) => "texts are matched as they stand, upper and lower case differ",
-            _ => "pass --method nearest to take it, with --tolerance to say how far it may be",
+            _ if method == Method::Exact => {
+                "pass --method nearest to take it, with --tolerance to say how far it may be"
+            }
+            _ => "on this side of it there is no value: pass --method nearest",
         })
     }
 

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::coordinate::{Coordinate, Values};
+use super::drift::{DriftKind, Rounding};
+use super::words::range_in_words;
 use crate::codec::VariableElements;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -303,6 +305,18 @@ fn kept(all: &Coordinate, places: &[HashMap<Vec<u8>, usize>], first: usize, join
 
 fn difference(one: &Coordinate, other: &Coordinate) -> Error {
     let path = &one.path;
+    let order = match one.drift(other, Rounding::OfSteps).map(|drift| drift.kind) {
+        Some(DriftKind::Reversed) => Some("reverse"),
+        Some(DriftKind::Reordered) => Some("another"),
+        _ => None,
+    };
+    if let Some(order) = order {
+        let (from, to) = (range_in_words(one, 0, one.len() - 1), range_in_words(other, 0, other.len() - 1));
+        let message = format!(
+            "`{path}` holds the same values in {order} order: {from} in one place and {to} in another"
+        );
+        return Error::new(ErrorKind::Mismatch, message);
+    }
     let at = (0..one.len().min(other.len())).find(|&at| one.key(at) != other.key(at));
     let message = match at {
         _ if one.len() != other.len() => {

@@ -6,6 +6,7 @@
 
 mod analyse;
 mod coordinate;
+mod drift;
 mod find;
 mod index;
 mod join;
@@ -19,11 +20,13 @@ mod words;
 
 pub use analyse::{Analysis, Duplicates, Order, Repeat, analyse};
 pub use coordinate::{Axis, Coordinate, Values};
+pub use drift::{Drift, DriftKind, Rounding};
 pub use find::{Found, Positions, Selection};
 pub use index::Index;
 pub use join::{Aligned, Join, align, concatenate};
-pub use read::{coordinate_nodes, is_coordinate, read_coordinate};
+pub use read::{coordinate_nodes, is_coordinate, read_coordinate, read_decoded};
 pub use request::{Method, Request};
 pub use standing::{Standing, standing_in};
 pub use step::{Gap, Gaps, Step, Steps};
+pub use target::duration_unit;
 pub use words::range_in_words;

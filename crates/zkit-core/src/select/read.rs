@@ -5,16 +5,21 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use half::f16;
 
 use super::coordinate::{Axis, Coordinate, Values};
+use super::target::duration_unit;
 use crate::calendar::{Calendar, NumpyUnit, TimeUnits, since};
 use crate::codec::VariableElements;
 use crate::error::{Context as _, Error, ErrorKind, Result};
+use crate::grid::Region;
 use crate::hierarchy::{ArrayNode, Hierarchy};
 use crate::metadata::{DataType, FillValue, Json, TimeKind, ZarrFormat};
 use crate::read::{ArrayReader, Line, LineElements, ReadContext};
 use crate::store::Store;
+use crate::units::{Bytes, saturating_usize};
 
 /// Decoded values take so many times the bytes of elements, at most.
 const GROWTH: u64 = 8;
+/// Elements without fixed size are taken to need so many bytes.
+const VARIABLE_ITEM_BYTES: u64 = 32;
 
 /// Returns whether an array is a coordinate: of one dimension, and named like it.
 pub fn is_coordinate(node: &ArrayNode) -> bool {
@@ -49,6 +54,41 @@ pub fn read_coordinate(
     line.and_then(|line| decode(node, line)).context(at)
 }
 
+/// Reads a region of an array of any rank as readers decode it, in C order: unpacked, times decoded, fill values missing.
+///
+/// Unwritten elements are the fill value. Memory: a few times the elements, which may take an eighth of `limit_bytes`.
+/// Errors: `OverBudget` beyond that, `Unsupported` for types that are neither numbers, times nor texts.
+pub fn read_decoded(
+    store: &Store,
+    node: &ArrayNode,
+    region: &Region,
+    limit_bytes: u64,
+    context: ReadContext<'_>,
+) -> Result<Coordinate> {
+    let at = || format!("could not read `{}` of {}", node.path, store.place());
+    let limit = limit_bytes / GROWTH;
+    let count = region.elements().unwrap_or(u64::MAX);
+    let bytes = count.saturating_mul(node.metadata.data_type.item_bytes().unwrap_or(VARIABLE_ITEM_BYTES));
+    if bytes > limit {
+        let message = format!("it holds {}, {} allowed", Bytes(bytes), Bytes(limit));
+        return Err(Error::new(ErrorKind::OverBudget, message).context(at()));
+    }
+    let reader = ArrayReader::new(store, node, limit_bytes).context(at)?;
+    let elements = match reader.item_bytes() {
+        Some(_) => {
+            let mut elements = vec![0; saturating_usize(bytes)];
+            reader.read_region(region, &mut elements, context).context(at)?;
+            LineElements::Fixed(elements)
+        }
+        None => {
+            let mut elements = VariableElements::default();
+            reader.visit_variable(region, context, &mut |element| elements.push(element)).context(at)?;
+            LineElements::Variable(elements)
+        }
+    };
+    decode(node, Line { elements, absent: Vec::new() }).context(at)
+}
+
 /// The attributes that change what elements mean.
 struct Meaning<'a> {
     node: &'a ArrayNode,
@@ -70,6 +110,12 @@ impl<'a> Meaning<'a> {
 
     fn text(&self, key: &str) -> Option<&'a str> {
         self.node.metadata.attributes.get(key).and_then(Json::as_str)
+    }
+
+    /// Returns the nanoseconds of the unit that durations are counted in, where the elements are durations.
+    fn duration_unit(&self) -> Option<i128> {
+        let durations = self.text("dtype")?.starts_with("timedelta64");
+        durations.then_some(self.units).flatten().and_then(duration_unit)
     }
 
     fn is_packed(&self) -> bool {
@@ -101,8 +147,7 @@ fn decode(node: &ArrayNode, line: Line) -> Result<Coordinate> {
     if unwritten > 0 {
         missing.resize(values.len(), false);
         for range in &line.absent {
-            let range =
-                crate::units::saturating_usize(range.start)..crate::units::saturating_usize(range.end);
+            let range = saturating_usize(range.start)..saturating_usize(range.end);
             if let Some(run) = missing.get_mut(range) {
                 run.fill(true);
             }
@@ -141,6 +186,31 @@ fn no_coordinate(node: &ArrayNode) -> Error {
 
 /// Decodes elements of fixed size; returns them and which are missing.
 fn fixed(meaning: &Meaning<'_>, bytes: &[u8]) -> Result<(Values, Vec<bool>)> {
+    let (values, missing) = undecoded(meaning, bytes)?;
+    Ok((as_durations(meaning, &values).unwrap_or(values), missing))
+}
+
+/// Returns numbers as durations where attributes say that they are: xarray's form of timedelta64 is integers or floats with
+/// the attribute `dtype`. `None` where they are none, or no whole nanoseconds.
+fn as_durations(meaning: &Meaning<'_>, values: &Values) -> Option<Values> {
+    let unit = meaning.duration_unit()?;
+    let of = |count: i128| count.checked_mul(unit);
+    Some(Values::Durations(match values {
+        Values::Ints(counts) => counts.iter().map(|&count| of(i128::from(count))).collect::<Option<_>>()?,
+        Values::UInts(counts) => counts.iter().map(|&count| of(i128::from(count))).collect::<Option<_>>()?,
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_precision_loss,
+            reason = "rounded to nanoseconds"
+        )]
+        Values::Floats { values, .. } => {
+            values.iter().map(|count| (count * unit as f64).round() as i128).collect()
+        }
+        Values::Times { .. } | Values::Durations(_) | Values::Texts(_) => return None,
+    }))
+}
+
+fn undecoded(meaning: &Meaning<'_>, bytes: &[u8]) -> Result<(Values, Vec<bool>)> {
     let data_type = &meaning.node.metadata.data_type;
     match data_type {
         DataType::Bool | DataType::Int(_) => {
@@ -185,7 +255,7 @@ fn fixed(meaning: &Meaning<'_>, bytes: &[u8]) -> Result<(Values, Vec<bool>)> {
 
 /// Returns the elements of a run; none where they have no bytes.
 fn elements(bytes: &[u8], width: u64) -> std::slice::ChunksExact<'_, u8> {
-    let width = crate::units::saturating_usize(width);
+    let width = saturating_usize(width);
     if width == 0 { [].chunks_exact(1) } else { bytes.chunks_exact(width) }
 }
 

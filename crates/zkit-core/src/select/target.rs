@@ -68,12 +68,28 @@ impl Index<'_> {
         Ok((date, first.nanoseconds(), last.nanoseconds()))
     }
 
+    /// Returns the nanoseconds of the unit that its numbers are counted in, where that is one of time.
+    fn own_unit(&self) -> Option<i128> {
+        // one letter may be metres or kelvins of their own
+        self.coordinate
+            .units
+            .as_deref()
+            .filter(|unit| !matches!(*unit, "m" | "T" | "S" | "L" | "U" | "N" | "D" | "H"))
+            .and_then(duration_unit)
+    }
+
+    /// Reads a number, or a duration as a count of the coordinate's own unit.
     fn read_number(&self, text: &str) -> Result<Target> {
-        let float: f64 = text
-            .parse()
-            .ok()
-            .filter(|float: &f64| float.is_finite())
-            .ok_or_else(|| self.usage(&format!("`{text}` is not a number")))?;
+        if let Some((nanoseconds, unit)) = duration(text).zip(self.own_unit()) {
+            return Ok(self.rounded(in_units(nanoseconds, unit)));
+        }
+        let float: f64 = text.parse().ok().filter(|float: &f64| float.is_finite()).ok_or_else(|| {
+            let error = self.usage(&format!("`{text}` is not a number"));
+            match text.split_once(':') {
+                Some((from, to)) => error.with_hint(format!("ranges are written {from}..{to}")),
+                None => error,
+            }
+        })?;
         Ok(match self.rounded(float) {
             Target::Number { float, integer } => {
                 Target::Number { float, integer: text.parse().ok().or(integer) }
@@ -92,7 +108,8 @@ impl Index<'_> {
     }
 
     fn read_duration(&self, text: &str) -> Result<i128> {
-        duration(text).ok_or_else(|| {
+        let own = || self.own_unit().and_then(|unit| counted(text.trim(), unit));
+        duration(text).or_else(own).ok_or_else(|| {
             self.usage(&format!("`{text}` is not a duration"))
                 .with_hint("write durations as 6h, 30min, 1d or 90s")
         })
@@ -103,7 +120,12 @@ impl Index<'_> {
         let tolerance = match &self.coordinate.values {
             Values::Times { .. } | Values::Durations(_) => self.read_duration(text)? as f64,
             Values::Texts(_) => return Err(self.usage("texts have no tolerance")),
-            _ => text.parse().map_err(|_| self.usage(&format!("the tolerance `{text}` is not a number")))?,
+            _ => match duration(text).zip(self.own_unit()) {
+                Some((nanoseconds, unit)) => in_units(nanoseconds, unit),
+                None => text
+                    .parse()
+                    .map_err(|_| self.usage(&format!("the tolerance `{text}` is not a number")))?,
+            },
         };
         if tolerance >= 0.0 { Ok(tolerance) } else { Err(self.usage("a tolerance is not negative")) }
     }
@@ -115,22 +137,37 @@ pub(super) fn number(float: f64) -> Target {
     Target::Number { float, integer }
 }
 
-/// Reads `6h`, `1.5 d`, `30 min`, `90s`; pandas' letters.
-fn duration(text: &str) -> Option<i128> {
-    let text = text.trim();
-    let split = text.find(|c: char| c.is_alphabetic()).unwrap_or(text.len());
-    let (count, unit) = text.split_at(split);
-    let nanoseconds: i128 = match unit.trim() {
+/// Returns how many units a duration is.
+fn in_units(nanoseconds: i128, unit: i128) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "compared with floats")]
+    let (whole, rest) = ((nanoseconds / unit) as f64, (nanoseconds % unit) as f64 / unit as f64);
+    whole + rest
+}
+
+/// Returns the nanoseconds of a unit of durations: `hours`, `min`, `s`; pandas' letters.
+pub fn duration_unit(unit: &str) -> Option<i128> {
+    Some(match unit.trim() {
         "D" | "d" | "day" | "days" => 86_400_000_000_000,
-        "h" | "H" | "hr" | "hour" | "hours" => 3_600_000_000_000,
+        "h" | "H" | "hr" | "hrs" | "hour" | "hours" => 3_600_000_000_000,
         "min" | "m" | "T" | "minute" | "minutes" => 60_000_000_000,
         "s" | "S" | "sec" | "second" | "seconds" => 1_000_000_000,
         "ms" | "L" | "milliseconds" => 1_000_000,
         "us" | "U" | "microseconds" => 1_000,
         "ns" | "N" | "nanoseconds" => 1,
         _ => return None,
-    };
-    let count = count.trim();
+    })
+}
+
+/// Reads `6h`, `1.5 d`, `30 min`, `90s`.
+fn duration(text: &str) -> Option<i128> {
+    let text = text.trim();
+    let split = text.find(|c: char| c.is_alphabetic()).unwrap_or(text.len());
+    let (count, unit) = text.split_at(split);
+    counted(count.trim(), duration_unit(unit)?)
+}
+
+/// Returns a count of units in nanoseconds.
+fn counted(count: &str, nanoseconds: i128) -> Option<i128> {
     if let Ok(whole) = count.parse::<i64>() {
         return i128::from(whole).checked_mul(nanoseconds);
     }

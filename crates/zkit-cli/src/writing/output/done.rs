@@ -7,7 +7,7 @@ use zkit_report::{Column, Document, Facts, Table, format};
 use super::Own;
 use super::arrays::{self, ArrayOutput};
 use super::left_out::{self, LeftOutOutput};
-use super::stages::Seconds;
+use super::stages::{Seconds, faster_encoding};
 use crate::memory;
 use crate::shell::Shell;
 use crate::traffic::TrafficOutput;
@@ -118,6 +118,8 @@ fn output<'a, Fields: Serialize>(
         message: chunk.message.clone(),
     });
     let sources = run.sources();
+    let measured = own.codec_reasons.iter().any(Option::is_some);
+    let faster = faster_encoding(measured, run.args.prefer());
     DoneOutput {
         schema_version: 1,
         source: sources.first().cloned().unwrap_or_default(),
@@ -127,13 +129,13 @@ fn output<'a, Fields: Serialize>(
         complete: true,
         arrays_written: plan.arrays.len() - copied,
         arrays_copied: copied,
-        objects_written: meter.objects_written.get(),
+        objects_written: meter.objects_written.get().saturating_sub(done.written.scratch_objects),
         bytes_read: meter.bytes_read.get(),
         bytes_decoded: meter.bytes_decoded.get(),
         bytes_encoded: meter.bytes_encoded.get(),
-        bytes_written: meter.bytes_written.get(),
+        bytes_written: meter.bytes_written.get().saturating_sub(done.written.scratch_bytes),
         traffic: TrafficOutput::of(&meter.traffic),
-        seconds: Seconds::of(meter, (done.total_time, done.plan_time), run.jobs.len()),
+        seconds: Seconds::of(meter, (done.total_time, done.plan_time), run.jobs.len(), faster),
         peak_memory_bytes: memory::peak_rss_bytes(),
         verified: VerifiedOutput {
             mode: run.args.verify.name(),

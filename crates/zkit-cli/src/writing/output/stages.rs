@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
+use zkit_core::engine::Prefer;
 use zkit_core::event::Meter;
 use zkit_report::{Column, Table};
 
@@ -20,13 +21,30 @@ pub(super) struct Seconds {
     encode: f64,
     write: f64,
     verify: f64,
+    /// What would make encoding faster, in words.
+    #[serde(skip)]
+    faster_encoding: &'static str,
+}
+
+/// Returns what would make encoding faster, where codecs were measured and where one was named.
+pub(super) fn faster_encoding(measured: bool, prefer: Prefer) -> &'static str {
+    match (measured, prefer) {
+        (true, Prefer::Speed) => "more cores",
+        (true, _) => "more cores, or --prefer speed",
+        (false, _) => "more cores, or a faster --codec",
+    }
 }
 
 /// A stage of the copy: its name, its seconds over all threads, and what would make it shorter.
 type Stage = (&'static str, f64, &'static str);
 
 impl Seconds {
-    pub(super) fn of(meter: &Meter, (total, plan): (Duration, Duration), stores: usize) -> Self {
+    pub(super) fn of(
+        meter: &Meter,
+        (total, plan): (Duration, Duration),
+        stores: usize,
+        faster_encoding: &'static str,
+    ) -> Self {
         Self {
             total: total.as_secs_f64(),
             plan: plan.as_secs_f64(),
@@ -37,6 +55,7 @@ impl Seconds {
             encode: meter.encode_time.seconds(),
             write: meter.write_time.seconds(),
             verify: meter.verify_time.seconds(),
+            faster_encoding,
         }
     }
 
@@ -45,7 +64,7 @@ impl Seconds {
             ("read", self.read, "faster storage, or fewer and larger chunks in the source"),
             ("decode", self.decode, "more cores"),
             ("assemble", self.assemble, "more cores, or chunks longer along the last dimension"),
-            ("encode", self.encode, "more cores, or --prefer speed"),
+            ("encode", self.encode, self.faster_encoding),
             (
                 "write",
                 self.write,
