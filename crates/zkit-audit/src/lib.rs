@@ -185,9 +185,20 @@ fn audit_all(
         of_caches.extend(check_cache(&CacheObservation { url, stores, policy }));
     }
     hidden.extend(auditor.keep(&mut of_caches));
+    report.findings.retain(|finding| !is_said_better(finding, &of_caches));
     report.hidden = hidden.len() as u64;
     report::finish(&mut report, of_caches);
     Ok((report, hidden))
+}
+
+/// Returns whether a note on absent chunks is one of an array of which its peers tell that they are lost.
+fn is_said_better(note: &Finding, of_caches: &[Finding]) -> bool {
+    const ABSENCE: [&str; 2] = ["absent-chunks", "missing-slab"];
+    note.severity == Severity::Info
+        && ABSENCE.contains(&note.rule)
+        && of_caches.iter().any(|finding| {
+            finding.rule == ABSENCE[0] && (&finding.store, &finding.array) == (&note.store, &note.array)
+        })
 }
 
 impl Auditor<'_> {

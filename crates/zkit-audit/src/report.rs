@@ -12,7 +12,7 @@ use zkit_rules::summary::StoreSummary;
 use zkit_rules::{Depth, RULES};
 
 use crate::values::SERIES_MOST;
-use crate::{against, gather};
+use crate::{against, gather, values};
 
 /// The most grids that are drawn, one takes up to a megabyte; and those of each of many stores.
 const MAPS_MOST: usize = 48;
@@ -66,6 +66,7 @@ pub(crate) fn of_store(
             .filter(|_| depth < Depth::Sample || leaves_values_out(store))
             .map(|what| (*what).to_owned())
             .chain(unread)
+            .chain(values::not_seen(store))
             .chain(against::not_seen(store))
             .collect(),
     });

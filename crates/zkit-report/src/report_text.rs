@@ -45,19 +45,25 @@ impl Report {
     /// Returns the verdict in a line: `3 errors, 7 notes; errors or warnings in 2 of 22 stores`.
     pub(crate) fn verdict(&self) -> String {
         let mut verdict = words::counts(&self.summary);
-        let bad: BTreeSet<&str> = self
+        let single: BTreeSet<&str> = self.stores.iter().map(|store| store.url.as_str()).collect();
+        let (bad, across): (BTreeSet<&str>, BTreeSet<&str>) = self
             .findings
             .iter()
             .filter(|finding| finding.severity > Severity::Info)
             .map(|finding| finding.store.as_str())
-            .collect();
+            .partition(|store| single.contains(store));
         let stores = format::counted(self.stores.len() as u64, "store", "stores");
-        match (self.stores.len(), bad.len()) {
-            (1, _) => {}
-            (_, 0) => verdict.push_str(&format!(" in {stores}")),
-            (_, bad) => {
-                let bad = format::count(bad as u64);
-                verdict.push_str(&format!("; errors or warnings in {bad} of {stores}"));
+        let bad_stores = format::count(bad.len() as u64);
+        match (self.stores.len(), bad.is_empty(), across.is_empty()) {
+            (1, ..) => {}
+            (_, true, true) => verdict.push_str(&format!(" in {stores}")),
+            (_, true, false) => verdict.push_str(&format!("; errors or warnings across {stores}")),
+            (_, false, true) => {
+                verdict.push_str(&format!("; errors or warnings in {bad_stores} of {stores}"));
+            }
+            (_, false, false) => {
+                let and = "and across them";
+                verdict.push_str(&format!("; errors or warnings in {bad_stores} of {stores}, {and}"));
             }
         }
         if !self.complete {
@@ -92,8 +98,12 @@ impl Report {
         facts.fact("depth", depths.into_iter().collect::<Vec<_>>().join(", "));
         let not_seen: BTreeSet<&str> =
             self.stores.iter().flat_map(|store| &store.not_seen).map(String::as_str).collect();
+        let more = not_seen.len().saturating_sub(STORES_SHOWN);
         for (index, what) in not_seen.into_iter().take(STORES_SHOWN).enumerate() {
             facts.fact(if index == 0 { "not seen" } else { "" }, clip(what));
+        }
+        if more > 0 {
+            facts.fact("", format!("and {} more: --format json names all", format::count(more as u64)));
         }
         if self.hidden > 0 {
             facts.fact(

@@ -86,10 +86,11 @@ type Fact = fn(&ArraySummary) -> String;
 const FACTS: &[(&str, Severity, Fact)] = &[
     ("data type", Severity::Warning, |array| array.data_type.clone()),
     ("dimensions", Severity::Error, |array| match &array.dimension_names {
-        Some(names) => {
+        // formats write "none has a name" in their own ways
+        Some(names) if names.iter().flatten().any(|name| !name.is_empty()) => {
             format!("{:?}", names.iter().map(|name| name.as_deref().unwrap_or("")).collect::<Vec<_>>())
         }
-        None => format!("{} without names", array.shape.len()),
+        _ => format!("{} without names", array.shape.len()),
     }),
     ("lengths behind the first dimension", Severity::Error, |array| {
         format!("{:?}", array.shape.get(1..).unwrap_or(&[]))
@@ -218,6 +219,27 @@ mod tests {
         );
         assert!(found.iter().all(|finding| finding.store == url));
         assert!(cache_findings("schema-drift", &[sound(), sound()]).is_empty());
+    }
+
+    #[test]
+    fn dimensions_without_names_are_the_same_in_every_format() {
+        let v3 = |names: &str| {
+            format!(
+                r#"{{"zarr_format":3,"node_type":"array","shape":SHAPE,"data_type":"float32","fill_value":0,{names}
+                "chunk_grid":{{"name":"regular","configuration":{{"chunk_shape":SHAPE}}}},
+                "chunk_key_encoding":{{"name":"default"}},"codecs":[{{"name":"bytes","configuration":{{"endian":"little"}}}}]}}"#
+            )
+        };
+        let found = |shape: &str, names: &str| {
+            let lengths: Vec<u64> = serde_json::from_str(shape).unwrap();
+            let one = TestStore::new().array("crs", &v2_array(&lengths, &lengths));
+            let other = TestStore::bare().file("zarr.json", br#"{"zarr_format":3,"node_type":"group"}"#);
+            let other = other.file("crs/zarr.json", v3(names).replace("SHAPE", shape).as_bytes());
+            cache_findings("schema-drift", &[one, other])
+        };
+        assert_eq!(found("[]", r#""dimension_names":[],"#), []);
+        assert_eq!(found("[4]", r#""dimension_names":[null],"#), []);
+        assert_eq!(found("[4]", r#""dimension_names":["x"],"#).len(), 1);
     }
 
     #[test]
