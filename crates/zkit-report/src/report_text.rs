@@ -79,10 +79,40 @@ impl Report {
             if let Some(folder) = &names.folder {
                 facts.fact("below", clip(folder));
             }
+            for (index, group) in self.compared(names).into_iter().enumerate() {
+                facts.fact(if index == 0 { "compared" } else { "" }, clip(&group));
+            }
             return self.shared_facts(facts);
         };
         facts.fact("store", clip(&only.url)).fact("kind", clip(&only.kind));
         self.shared_facts(facts)
+    }
+
+    /// Returns which stores were compared with each other, where it was not all of them with all.
+    pub(crate) fn compared(&self, names: &Names) -> Vec<String> {
+        let in_groups: usize = self.groups.iter().map(Vec::len).sum();
+        if self.groups.len() == 1 && in_groups == self.stores.len() {
+            return Vec::new();
+        }
+        let named = |group: &Vec<String>| names.stores(&group.iter().map(String::as_str).collect::<Vec<_>>());
+        let mut lines: Vec<String> = self.groups.iter().take(STORES_SHOWN).map(named).collect();
+        if self.groups.len() > STORES_SHOWN {
+            lines.push(format!(
+                "and {} more groups",
+                format::count((self.groups.len() - STORES_SHOWN) as u64)
+            ));
+        }
+        match self.stores.len().saturating_sub(in_groups) {
+            0 => {}
+            alone if self.groups.is_empty() => {
+                lines.push(format!("no stores: none of the {} is like another", format::count(alone as u64)));
+            }
+            alone => {
+                let stores = format::counted(alone as u64, "store is", "stores are");
+                lines.push(format!("{stores} like no other"));
+            }
+        }
+        lines
     }
 
     /// Adds what is said of one store as of many.

@@ -114,6 +114,24 @@ impl StoreSummary {
     }
 }
 
+/// Returns the names by which stores are told apart: their URLs below the folder that all of them share.
+pub fn names_below(stores: &[StoreSummary]) -> Vec<&str> {
+    let parts = |store: &'_ StoreSummary| store.url.trim_end_matches('/').matches('/').count();
+    let shared = |depth: usize| {
+        let folder = |store: &StoreSummary| {
+            store.url.match_indices('/').nth(depth).map(|(end, _)| store.url[..=end].to_owned())
+        };
+        let first = stores.first().and_then(folder);
+        first.is_some() && stores.iter().all(|store| parts(store) > depth && folder(store) == first)
+    };
+    let depth = (0..).take_while(|&depth| shared(depth)).count();
+    let below = |store: &'_ StoreSummary| match depth.checked_sub(1) {
+        Some(last) => store.url.match_indices('/').nth(last).map_or(0, |(end, _)| end + 1),
+        None => 0,
+    };
+    stores.iter().map(|store| &store.url[below(store)..]).collect()
+}
+
 impl ArraySummary {
     fn of(store: &StoreObservation<'_>, array: &ArrayObservation<'_>, is_coordinate: bool) -> Self {
         let metadata = &array.node.metadata;

@@ -10,9 +10,9 @@ use super::missing_slab::{
     holds_what_is_left_out, is_slab, is_suspect, leaves_out_zeros, may_be_zero_everywhere,
 };
 use super::shared::with_chunks;
-use super::undersized_store::families;
 use crate::boxes::Runs;
 use crate::depth::Depth;
+use crate::families::alike;
 use crate::finder::Finder;
 use crate::observe::{ArrayObservation, CacheObservation, StoreObservation};
 use crate::rule::{Check, Rule};
@@ -73,7 +73,7 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
 
 /// Finds arrays that lack chunks where their peers in the cache have all.
 fn check_cache(cache: &CacheObservation<'_>, finder: &mut Finder<'_>) {
-    for family in families(cache.stores) {
+    for family in alike(cache.stores) {
         let mut paths: BTreeMap<&str, Vec<(&StoreSummary, &ArraySummary)>> = BTreeMap::new();
         for store in &family {
             for array in &store.arrays {

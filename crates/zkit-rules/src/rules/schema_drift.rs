@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use zkit_core::metadata::ZarrFormat;
 use zkit_report::{Confidence, Severity};
 
-use super::undersized_store::families;
 use crate::depth::Depth;
+use crate::families::{alike, is_usual};
 use crate::finder::Finder;
 use crate::observe::CacheObservation;
 use crate::rule::{Check, Rule};
@@ -26,7 +26,8 @@ On disk: the same array with another data type, other dimension names, other len
 dimension, other chunks, codecs or units.
 
 Legitimate: attributes such as history and dates differ on purpose and are not compared. Times may be counted
-from another day in each store, as readers that know CF decode them; that is a note. Folders of unrelated stores share few arrays, and are left alone.
+from another day in each store, as readers that know CF decode them; that is a note. Only stores are compared that share
+most of their data, by the names of arrays and of dimensions, and only where most of them agree.
 
 What to do: write the odd stores again with the settings of the others: zkit recompress ODD NEW --chunks ...
 --codec ....",
@@ -37,7 +38,7 @@ What to do: write the odd stores again with the settings of the others: zkit rec
 const PATHS_MOST: usize = 100;
 
 fn check(cache: &CacheObservation<'_>, finder: &mut Finder<'_>) {
-    for family in families(cache.stores) {
+    for family in alike(cache.stores) {
         let mut paths: BTreeMap<&str, Vec<(&StoreSummary, &ArraySummary)>> = BTreeMap::new();
         for store in &family {
             for array in &store.arrays {
@@ -128,6 +129,9 @@ fn find_odd<'a>(
     }
     let Some((usual, most)) = seen.iter().max_by_key(|(_, stores)| stores.len()) else { return };
     let (usual, agreeing, like) = (usual.clone(), (most.len(), arrays.len()), most[0].1);
+    if !is_usual(agreeing.0, agreeing.1, like) {
+        return;
+    }
     for (found, stores) in seen.into_iter().filter(|(found, _)| *found != usual) {
         for (store, array) in stores {
             let (found, usual, arrays) = (found.clone(), usual.clone(), (array, like));
@@ -148,7 +152,13 @@ fn report_odd(store: &str, what: &str, severity: Severity, odd: &[Odd<'_>], find
             let attributes = odd_attributes((found, usual), *arrays);
             format!("{subject} {attributes} differ from those in {most} of {all} stores")
         }
-        TIME_UNITS => format!("{subject} times are counted otherwise than in {most} of {all} stores"),
+        TIME_UNITS => {
+            let whose =
+                if array.is_some() { "its time units".to_owned() } else { format!("{subject} time units") };
+            format!(
+                "{whose} differ ({most} of {all} stores have another epoch or unit); harmless where times are decoded"
+            )
+        }
         _ => format!("{subject} {what}: {found}, in {most} of {all} stores: {usual}"),
     };
     let paths: Vec<&str> = odd.iter().map(|odd| odd.path).take(PATHS_MOST).collect();
@@ -250,7 +260,10 @@ mod tests {
         let year = |year: u32| store(&format!(r#"{{"units": "days since {year}-01-01"}}"#));
         let found = cache_findings("schema-drift", &[year(2020), year(2020), year(2021)]);
         assert_eq!((found.len(), found[0].severity), (1, Severity::Info));
-        assert_eq!(found[0].message, "its times are counted otherwise than in 2 of 3 stores");
+        assert_eq!(
+            found[0].message,
+            "its time units differ (2 of 3 stores have another epoch or unit); harmless where times are decoded"
+        );
         let odd = store(r#"{"units": "days since 2020-01-01", "calendar": "noleap"}"#);
         let found = cache_findings("schema-drift", &[year(2020), year(2020), odd]);
         assert_eq!((found.len(), found[0].severity), (1, Severity::Warning), "{found:?}");

@@ -108,8 +108,12 @@ enum Failure {
 
 impl From<CodecError> for Failure {
     fn from(error: CodecError) -> Self {
-        // a header of another version is what damage looks like: what is not supported is known by other means
-        Self::Corrupt(error.to_string())
+        match error {
+            // a header of another version is what damage looks like: what is not supported is known by other means
+            CodecError::Corrupt { .. } | CodecError::Size { .. } | CodecError::Unsupported { .. } => {
+                Self::Corrupt(error.to_string())
+            }
+        }
     }
 }
 
