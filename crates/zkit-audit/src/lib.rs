@@ -58,7 +58,7 @@ impl Command for Audit {
             // fails only if the pool exists already, in which case its size stays
             let _ = rayon::ThreadPoolBuilder::new().num_threads(jobs.get()).build_global();
         }
-        let policy = settings::policy(args)?;
+        let policy = settings::policy(args, shell)?;
         let known = baseline::Baseline::load(args.baseline.as_deref())?;
         if known.is_old() {
             shell.hint(
@@ -187,6 +187,12 @@ fn audit_all(
     {
         let error = Error::new(ErrorKind::Usage, "--include and --exclude leave no array");
         return Err(error.with_hint("run `zkit inspect` to see the paths of the arrays").into());
+    }
+    // what was left out on purpose may be what an entry is about
+    if args.arrays.include.is_empty() && args.arrays.exclude.is_empty() {
+        for entry in policy.without_match(&summaries) {
+            shell.warn(format!("{entry} in the settings matches nothing that was audited"));
+        }
     }
     // what was read for comparison is kept until here; each group is judged by itself
     let mut caches: BTreeMap<&str, (Vec<StoreSummary>, Vec<&StoreUrl>)> = BTreeMap::new();

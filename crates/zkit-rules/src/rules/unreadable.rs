@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 
 use zkit_core::engine::ChunkFault;
 use zkit_core::metadata::Defect;
-use zkit_report::{Confidence, Severity};
+use zkit_report::{Confidence, Severity, format};
 
-use super::shared::{draft_of, report_faults, report_keys};
+use super::shared::{draft_of, report_faults, report_keys, with_chunks};
+use crate::boxes::Runs;
 use crate::depth::Depth;
 use crate::finder::Finder;
 use crate::observe::StoreObservation;
 use crate::rule::{Check, Rule};
+use crate::values::seen;
 
 pub(crate) const RULE: Rule = Rule {
     id: "unreadable",
@@ -36,18 +38,51 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
     report_nodes(store, finder, remedy);
     report_faults(store, finder, ChunkFault::Unreadable, ("could not be read", remedy), |_, _| {});
     report_faults(store, finder, ChunkFault::Special, ("is no file", remedy), |_, _| {});
-    report_faults(store, finder, ChunkFault::Locked, ("is locked away", remedy), |_, _| {});
+    report_faults(store, finder, ChunkFault::Locked, ("cannot be read", remedy), |_, _| {});
+    report_unread_values(store, finder, remedy);
     for array in &store.arrays {
         let Some(listing) = array.survey.as_ref().and_then(|survey| survey.listing.as_ref()) else {
             continue;
         };
-        let what = "the permissions of its metadata let nobody read it";
+        let what = "permission denied to its metadata";
         report_keys(finder, Some(array.path()), &listing.locked, (what, remedy));
     }
     let Some(files) = &store.files else { return };
-    report_keys(finder, None, &files.locked, ("the permissions of metadata let nobody read it", remedy));
+    report_keys(finder, None, &files.locked, ("permission denied to metadata", remedy));
     if let Some(why) = &files.unlisted {
         finder.store(format!("the store could not be listed whole: {why}")).remedy(remedy);
+    }
+}
+
+/// Reports chunks that could not be read when they were to be decoded, and of which nothing was known before.
+fn report_unread_values(store: &StoreObservation<'_>, finder: &mut Finder<'_>, remedy: &str) {
+    const KNOWN: [ChunkFault; 5] = [
+        ChunkFault::Unreadable,
+        ChunkFault::Special,
+        ChunkFault::Locked,
+        ChunkFault::DanglingLink,
+        ChunkFault::OutsideLink,
+    ];
+    for (array, values) in seen(store) {
+        let faults: Vec<_> = array.survey.iter().flat_map(|survey| &survey.faults).collect();
+        let known = |position: u64| {
+            faults.iter().any(|faulty| KNOWN.contains(&faulty.fault) && faulty.chunks.contains(position))
+        };
+        let unread: Vec<u64> =
+            values.unreadable.stored.iter().filter(|&position| !known(position)).collect();
+        let Some(&first) = unread.first() else { continue };
+        let example = values.unreadable.examples.iter().find(|unit| unit.position == first);
+        let why = example.map_or("it was not read", |unit| unit.reason.as_str());
+        let message = match unread.len() {
+            1 => format!("chunk `{}` could not be read: {why}", array.chunk_key(first)),
+            count => format!(
+                "{} could not be read; the first, `{}`: {why}",
+                format::counted(count as u64, "chunk", "chunks"),
+                array.chunk_key(first)
+            ),
+        };
+        let draft = finder.array(array.path(), message).remedy(remedy);
+        with_chunks(draft, array, &Runs::of_sorted(unread));
     }
 }
 

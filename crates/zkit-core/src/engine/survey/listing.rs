@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use super::faults::{ChunkFault, FaultLog};
-use super::heads::{Expected, wrong_length};
+use super::heads::{Expected, short_shard, wrong_length};
 use super::names::{Named, chunk_like, named};
 use crate::cancel::Cancel;
 use crate::error::{Error, ErrorKind, Result};
@@ -286,6 +286,8 @@ pub(super) struct Builder<'a> {
     array: &'a ArrayNode,
     /// Bytes of a stored chunk, where they are always the same and that matters.
     stored_bytes: Option<u64>,
+    /// Bytes that the index of a shard has, where that matters.
+    index_bytes: Option<u64>,
     listing: Listing,
     sample: Sample,
     faults: FaultLog,
@@ -320,9 +322,11 @@ impl<'a> Builder<'a> {
         let sample = Sample { most: sample_most, kept: BTreeSet::new() };
         let (other_rank, empty, dangling, outside, special) = Default::default();
         let stored_bytes = expected.and_then(|expected| expected.stored_bytes);
+        let index_bytes = expected.and_then(Expected::shard).map(|shard| shard.index_bytes() as u64);
         Self {
             array,
             stored_bytes,
+            index_bytes,
             listing,
             sample,
             faults: FaultLog::default(),
@@ -427,7 +431,7 @@ impl<'a> Builder<'a> {
         self.listing.fingerprint = self.listing.fingerprint.wrapping_add(xxhash_rust::xxh3::xxh3_128(&words));
         self.sample.offer(StoredChunk { position, bytes });
         if object.locked {
-            self.faults.add(ChunkFault::Locked, position, || "its permissions let nobody read it".to_owned());
+            self.faults.add(ChunkFault::Locked, position, || "permission denied".to_owned());
         }
         if bytes == 0 && self.array.metadata.chunk_decoded_bytes() != Some(0) {
             self.empty.add(object.key);
@@ -436,6 +440,8 @@ impl<'a> Builder<'a> {
             self.stored_bytes.and_then(|expected| wrong_length(bytes, expected))
         {
             self.faults.add(fault, position, || why);
+        } else if let Some(index) = self.index_bytes.filter(|&index| bytes < index) {
+            self.faults.add(ChunkFault::Truncated, position, || short_shard(bytes, index));
         }
     }
 
