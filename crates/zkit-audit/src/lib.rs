@@ -156,6 +156,7 @@ fn audit_all(
         },
     };
     let mut report = report::begin(policy, depth);
+    (report.started, report.command) = (report::utc(auditor.run.now), report::command(args, depth));
     report.rules.retain(|rule| auditor.runs(rule.id));
     let (mut summaries, mut opened, mut arrays_taken) = (Vec::new(), Vec::new(), (0, 0));
     let (mut hidden, mut of_group) = (Vec::new(), Vec::new());

@@ -1,6 +1,8 @@
 //! What a report says of the values of a store.
 
+use zkit_core::calendar::TimeUnits;
 use zkit_core::engine::{ArrayValues, BadUnits, NanProfile, Skipped};
+use zkit_core::metadata::Json;
 use zkit_core::select::range_in_words;
 use zkit_report::{Point, Report, Series, Variable, format};
 use zkit_rules::observe::{ArrayObservation, StoreObservation};
@@ -90,7 +92,18 @@ fn variable(observed: &StoreObservation<'_>, array: &ArrayObservation<'_>, value
         mean: mean.and_then(finite),
         raw_min: packing.and(raw).and_then(|raw| finite(raw.0)),
         raw_max: packing.and(raw).and_then(|raw| finite(raw.1)),
+        dates: dates(array, [range.map(|range| range.0), mean, range.map(|range| range.1)]),
     }
+}
+
+/// Returns numbers as dates, where the attributes of their array say that they are times.
+fn dates(array: &ArrayObservation<'_>, numbers: [Option<f64>; 3]) -> Option<[String; 3]> {
+    let attributes = &array.node.metadata.attributes;
+    let text = |name| attributes.get(name).and_then(Json::as_str);
+    let units = text("units").filter(|units| units.contains(" since "))?;
+    let units = TimeUnits::parse(units, text("calendar")).ok()?;
+    let date = |number: f64| units.decode_float(number).map(|time| time.show(units.calendar()));
+    Some(numbers.map(|number| number.and_then(date).unwrap_or_default()))
 }
 
 /// Returns the share of NaN along the first dimension of several that were looked at, if there is NaN.

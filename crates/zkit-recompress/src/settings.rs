@@ -6,9 +6,9 @@ use std::str::FromStr;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
-use zkit_cli::{Shell, settings};
 use zkit_cli::values::{ArrayFilter, ArrayGlob, parse_bytes};
 use zkit_cli::writing::{self, CodecChoice};
+use zkit_cli::{Shell, settings};
 use zkit_core::error::Error;
 use zkit_core::plan::{Access, ChunksWish, ShardsWish};
 

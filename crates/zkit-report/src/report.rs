@@ -29,8 +29,10 @@ pub struct Report {
     /// The stores that were compared with each other, by their URLs.
     pub groups: Vec<Vec<String>>,
     /// What was asked for: the command line, without secrets; empty if it is not known.
+    #[serde(skip)]
     pub command: String,
     /// When the run began, in UTC: `2026-03-29T12:00:00Z`; empty if it is not known.
+    #[serde(skip)]
     pub started: String,
     /// Whether everything that the depth asks for could be read.
     pub complete: bool,
@@ -104,6 +106,9 @@ pub struct Variable {
     pub raw_min: Option<f64>,
     /// The greatest stored value, where the array is packed.
     pub raw_max: Option<f64>,
+    /// The least, mean and greatest value as dates, where they are times.
+    #[serde(skip)]
+    pub dates: Option<[String; 3]>,
 }
 
 /// A rule, as catalogues of results name it.

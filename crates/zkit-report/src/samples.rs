@@ -168,6 +168,7 @@ fn variable(array: &str, nan: u64, mean: Option<f64>) -> Variable {
         mean,
         raw_min: None,
         raw_max: None,
+        dates: None,
     }
 }
 

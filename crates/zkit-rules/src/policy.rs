@@ -151,12 +151,15 @@ impl Policy {
         let variables = self.variable.iter().filter(|entry| !paths().any(|path| entry.takes(path)));
         let variables =
             variables.map(|entry| format!("[[audit.variable]] match = \"{}\"", entry.matches.glob().glob()));
-        let expected = self.expected.iter().filter(|entry| {
-            !stores.iter().any(|store| entry.matches.is_match(store.name()))
-        });
+        let expected = self
+            .expected
+            .iter()
+            .filter(|entry| !stores.iter().any(|store| entry.matches.is_match(store.name())));
         let expected =
             expected.map(|entry| format!("[[audit.expected]] match = \"{}\"", entry.matches.glob().glob()));
-        let is_id = |path: &str, id: &str| name(path) == id || path.trim_start_matches('/') == id.trim_start_matches('/');
+        let is_id = |path: &str, id: &str| {
+            name(path) == id || path.trim_start_matches('/') == id.trim_start_matches('/')
+        };
         let ids = self.ids.iter().filter(|id| !paths().any(|path| is_id(path, id)));
         variables.chain(expected).chain(ids.map(|id| format!("ids = [\"{id}\"]"))).collect()
     }

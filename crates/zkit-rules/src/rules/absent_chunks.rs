@@ -145,12 +145,12 @@ pub(crate) fn absent_of_all(absent: u64, total: u64) -> String {
 }
 
 /// Returns which chunks of an array are absent; `None` where all or none are, or where that is not known. Links that
-/// are not followed are no absence.
+/// are not followed are no absence: behind those of folders nobody knows what there is.
 pub(crate) fn absent_of(array: &ArrayObservation<'_>) -> Option<Runs> {
     let survey = array.survey.as_ref()?;
     let listing = survey.listing.as_ref()?;
     let total = array.node.metadata.grid.total()?;
-    if listing.stored.is_empty() {
+    if listing.stored.is_empty() || survey.unread_folders.count > 0 {
         return None;
     }
     let links = [ChunkFault::DanglingLink, ChunkFault::OutsideLink, ChunkFault::Special];

@@ -346,7 +346,7 @@ mod tests {
         summaries[1].ids[0].rows = BTreeMap::from([(0, row(2)), (1, row(3))]);
         let found = summary_findings("duplicate-ids", &summaries);
         assert!(
-            found[0].message.ends_with("; all 2 were compared: 1 hold different content (8), 1 the same"),
+            found[0].message.ends_with("; all 2 were compared: 1 hold different content (7), 1 the same"),
             "{}",
             found[0].message
         );

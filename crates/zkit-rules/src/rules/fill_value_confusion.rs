@@ -120,7 +120,10 @@ mod tests {
             found.into_iter().map(|finding| (finding.severity, finding.message)).collect::<Vec<_>>()
         };
         let nan = found("<i2", "0", r#"{"_FillValue": "NaN"}"#);
-        assert_eq!(nan, [(Severity::Warning, "`_FillValue` is NaN, which no int16 is: nothing is masked".into())]);
+        assert_eq!(
+            nan,
+            [(Severity::Warning, "`_FillValue` is NaN, which no int16 is: nothing is masked".into())]
+        );
         assert_eq!(found("<f4", "\"NaN\"", r#"{"_FillValue": NaN}"#), []);
         let three = found("<f4", "7", r#"{"_FillValue": -1, "missing_value": -2}"#);
         assert_eq!(three[0].0, Severity::Warning);

@@ -122,8 +122,10 @@ mod tests {
         let store = TestStore::new().array("a", &twice).array("b", &v2_array(&[8], &[2]));
         let store = store.file("b/.zattrs", br#"{"x": [{"y": 1, "y": 2}]}"#);
         let found = store.findings("malformed-metadata");
-        let told: Vec<_> =
-            found.iter().map(|finding| (finding.array.as_deref().unwrap(), &finding.evidence["keys"])).collect();
+        let told: Vec<_> = found
+            .iter()
+            .map(|finding| (finding.array.as_deref().unwrap(), &finding.evidence["keys"]))
+            .collect();
         assert_eq!(told, [("/a", &serde_json::json!(["shape"])), ("/b", &serde_json::json!(["y"]))]);
         assert!(found.iter().all(|finding| finding.severity == Severity::Warning));
     }

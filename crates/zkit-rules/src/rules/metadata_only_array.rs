@@ -283,7 +283,10 @@ mod tests {
         assert!(severities(&other).iter().all(|found| found.1 == Severity::Info), "something was written");
         let sparse = arrays(&[]).with_policy("[[variable]]\nmatch = \"*\"\nsparse = true");
         assert_eq!(severities(&sparse), []);
-        let label = array(TestStore::new(), "labels/cells/0", &[64], &[2], &["x"]);
+        let label = ["labels", "labels/cells"].iter().fold(TestStore::new(), |store, group| {
+            store.file(&format!("{group}/.zgroup"), br#"{"zarr_format": 2}"#)
+        });
+        let label = array(label, "labels/cells/0", &[64], &[2], &["x"]);
         assert_eq!(severities(&label)[0].1, Severity::Info, "an image may have no label");
     }
 

@@ -47,6 +47,12 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
         let what = "permission denied to its metadata";
         report_keys(finder, Some(array.path()), &listing.locked, (what, remedy));
     }
+    for array in &store.arrays {
+        let Some(survey) = &array.survey else { continue };
+        let what = "folders of its chunks are links that lead nowhere, out of the store, or in a circle";
+        let remedy = "put the folders themselves in the place of the links, then audit again";
+        report_keys(finder, Some(array.path()), &survey.unread_folders, (what, remedy));
+    }
     let Some(files) = &store.files else { return };
     report_keys(finder, None, &files.locked, ("permission denied to metadata", remedy));
     if let Some(why) = &files.unlisted {
@@ -68,8 +74,7 @@ fn report_unread_values(store: &StoreObservation<'_>, finder: &mut Finder<'_>, r
         let known = |position: u64| {
             faults.iter().any(|faulty| KNOWN.contains(&faulty.fault) && faulty.chunks.contains(position))
         };
-        let unread: Vec<u64> =
-            values.unreadable.stored.iter().filter(|&position| !known(position)).collect();
+        let unread: Vec<u64> = values.unreadable.stored.iter().filter(|&position| !known(position)).collect();
         let Some(&first) = unread.first() else { continue };
         let example = values.unreadable.examples.iter().find(|unit| unit.position == first);
         let why = example.map_or("it was not read", |unit| unit.reason.as_str());
@@ -121,6 +126,25 @@ mod tests {
             1,
             "{found:?}"
         );
+    }
+
+    #[test]
+    fn a_folder_of_chunks_that_is_a_link_in_a_circle_is_unreadable_and_no_slab() {
+        let slashed = v2_array(&[8, 2], &[2, 1]).replacen('{', r#"{"dimension_separator":"/","#, 1);
+        let store = || {
+            let store = TestStore::new().array("a", &slashed);
+            let keys = (0..3).flat_map(|row| (0..2).map(move |column| format!("a/{row}/{column}")));
+            keys.fold(store, |store, key| store.file(&key, &[1; 8]))
+        };
+        for target in ["../a", "3", "nowhere"] {
+            let store = store().link("a/3", target);
+            let found = store.findings("unreadable");
+            assert_eq!(found.len(), 1, "{target}: {found:?}");
+            assert!(found[0].message.ends_with("or in a circle: `3`"), "{}", found[0].message);
+            assert_eq!(store.findings("missing-slab"), [], "{target}");
+            assert_eq!(store.findings("absent-chunks"), [], "{target}");
+        }
+        assert_eq!(store().findings("missing-slab").len(), 1);
     }
 
     #[test]

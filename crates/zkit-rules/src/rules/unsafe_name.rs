@@ -54,7 +54,10 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
         let Some(first) = outside.first() else { continue };
         let more = if outside.len() > 1 { format!(" and {} more", outside.len() - 1) } else { String::new() };
         finder
-            .array(&group.path, format!("its `multiscales` names levels outside of the store: `{first}`{more}"))
+            .array(
+                &group.path,
+                format!("its `multiscales` names levels outside of the store: `{first}`{more}"),
+            )
             .evidence("levels", outside)
             .remedy("name arrays below this group in multiscales, and copy what lies outside into the store");
     }
@@ -120,7 +123,8 @@ mod tests {
     #[test]
     fn levels_of_an_image_outside_of_the_store_are_found() {
         let image = |level: &str| {
-            let attributes = format!(r#"{{"multiscales": [{{"datasets": [{{"path": "0"}}, {{"path": "{level}"}}]}}]}}"#);
+            let attributes =
+                format!(r#"{{"multiscales": [{{"datasets": [{{"path": "0"}}, {{"path": "{level}"}}]}}]}}"#);
             let store = TestStore::new().file("g/.zgroup", br#"{"zarr_format": 2}"#);
             store.file("g/.zattrs", attributes.as_bytes()).findings("unsafe-name")
         };

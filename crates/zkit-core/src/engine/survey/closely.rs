@@ -85,6 +85,7 @@ pub fn survey_store(
                 defects: listed.defects,
                 unreadable: listed.unreadable,
                 faults: listed.faults.finish(),
+                unread_folders: listed.unread_folders,
                 ..ArraySurvey::default()
             },
             Err(error) => unlisted(array, error)?,

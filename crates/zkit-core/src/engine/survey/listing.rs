@@ -152,6 +152,8 @@ pub(super) struct Listed {
     pub(super) unreadable: bool,
     /// What is wrong with single chunks.
     pub(super) faults: FaultLog,
+    /// Links where folders of chunks should be, which cannot be followed.
+    pub(super) unread_folders: Keys,
 }
 
 /// Chunks of an array that are asked for one by one, at most: a request each.
@@ -297,6 +299,8 @@ pub(super) struct Builder<'a> {
     dangling: Keys,
     outside: Keys,
     special: Keys,
+    /// Of these three, those where folders of chunks should be.
+    unread_folders: Keys,
 }
 
 impl<'a> Builder<'a> {
@@ -320,7 +324,7 @@ impl<'a> Builder<'a> {
             sample: Vec::new(),
         };
         let sample = Sample { most: sample_most, kept: BTreeSet::new() };
-        let (other_rank, empty, dangling, outside, special) = Default::default();
+        let (other_rank, empty, dangling, outside, special, unread_folders) = Default::default();
         let stored_bytes = expected.and_then(|expected| expected.stored_bytes);
         let index_bytes = expected.and_then(Expected::shard).map(|shard| shard.index_bytes() as u64);
         Self {
@@ -335,6 +339,7 @@ impl<'a> Builder<'a> {
             dangling,
             outside,
             special,
+            unread_folders,
         }
     }
 
@@ -344,6 +349,7 @@ impl<'a> Builder<'a> {
         self.listing.changed = self.listing.changed.max(object.changed);
         let Some(index) = metadata.chunk_keys.parse_key(object.key, metadata.grid.rank()) else {
             if object.kind != ObjectKind::Regular && may_hold_chunks(&metadata.chunk_keys, object.key) {
+                self.unread_folders.add(object.key);
                 self.unreadable(object);
             } else {
                 self.other(object);
@@ -485,6 +491,7 @@ impl<'a> Builder<'a> {
             defects: defects.into_iter().flatten().collect(),
             unreadable,
             faults: self.faults,
+            unread_folders: self.unread_folders,
         }
     }
 }
