@@ -27,7 +27,7 @@ impl Places {
             root
         });
         let mut places = Self { root, stores: Vec::new() };
-        places.stores = urls.iter().map(|url| places.name(url)).collect();
+        places.stores = urls.iter().map(|url| places.below(&parts_of(url))).collect();
         places
     }
 

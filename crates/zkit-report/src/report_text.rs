@@ -259,6 +259,36 @@ mod tests {
     use crate::samples;
     use proptest::prelude::*;
 
+    #[test]
+    fn findings_across_stores_are_of_no_store() {
+        let mut report = samples::report();
+        let all = report.stores.len();
+        report.findings.truncate(1);
+        report.findings[0].severity = Severity::Error;
+        report.findings[0].store = "/data/cache".into();
+        report.summary = FindingCounts::of(&report.findings);
+        assert_eq!(report.verdict(), format!("1 error; errors or warnings across {all} stores"));
+        let single = Finding { store: report.stores[0].url.clone(), ..report.findings[0].clone() };
+        report.findings.push(single);
+        report.summary = FindingCounts::of(&report.findings);
+        let expected = format!("2 errors; errors or warnings in 1 of {all} stores, and across them");
+        assert_eq!(report.verdict(), expected);
+    }
+
+    #[test]
+    fn groups_are_named_where_not_all_stores_were_compared() {
+        let mut report = samples::report();
+        let names = Names::of(&report);
+        assert!(report.compared(&names).is_empty());
+        let alone = report.groups[0].split_off(2).len();
+        let lines = report.compared(&names);
+        assert!(lines[0].contains("batch_01.zarr"), "{lines:?}");
+        let stores = format::counted(alone as u64, "store is", "stores are");
+        assert_eq!(lines[1..], [format!("{stores} like no other")]);
+        report.groups.clear();
+        assert!(report.compared(&names)[0].starts_with("no stores: none of the "));
+    }
+
     const STYLE: Style = Style { width: 90, color: false, unicode: false };
 
     fn text_of(report: &Report) -> String {
