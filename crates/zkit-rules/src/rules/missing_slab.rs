@@ -299,7 +299,7 @@ pub(crate) fn may_be_zero_everywhere(array: &ArrayObservation<'_>) -> bool {
 /// Returns whether what is absent is the beginning of a dimension, and less than half of it.
 fn starts_late(slab: &Slab<'_, '_>) -> bool {
     let count = slab.array.node.metadata.grid.counts()[slab.dimension];
-    matches!(&slab.pattern, Pattern::Slabs { ranges, .. } if matches!(ranges[..], [(0, last)] if last + 1 <= count / 2))
+    matches!(&slab.pattern, Pattern::Slabs { ranges, .. } if matches!(ranges[..], [(0, last)] if last < count / 2))
 }
 
 /// Returns whether a dimension is that of a beginning: lead times of forecasts, or times of which one alone is absent.
