@@ -260,13 +260,18 @@ def test_annotations_are_the_findings_and_never_too_many(zkit, stores):
     assert log.splitlines()[-1].startswith("zkit audit: ")
 
 
+def without_moment(text):
+    """Takes out when a run began: the page says it."""
+    return re.sub(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z", "", text)
+
+
 def test_one_run_writes_several_reports(zkit, stores, tmp_path):
     targets = {form: tmp_path / f"report.{form}" for form in ("html", "sarif", "junit", "json", "text", "github")}
     options = [f"--report={form}={path}" for form, path in targets.items()]
     audit(zkit, stores, "text", *options)
     for form, path in targets.items():
         # what a file holds is what stdout would
-        assert path.read_text() == audit(zkit, stores, form), form
+        assert without_moment(path.read_text()) == without_moment(audit(zkit, stores, form)), form
     assert sorted(tmp_path.iterdir()) == sorted(targets.values())
 
 

@@ -1,14 +1,19 @@
 //! Findings that are known and hidden.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use zkit_core::error::{Error, ErrorKind};
-use zkit_report::{Finding, fingerprints};
+use zkit_report::{Finding, fingerprints, numbered};
+
+use crate::places::Places;
 
 /// Larger files are no baselines.
 const MOST_BYTES: u64 = 256 << 20;
+
+/// The version that is written. Version 1 named stores as the command line did, in their fingerprints.
+const SCHEMA_VERSION: u32 = 2;
 
 /// What `--write-baseline` writes.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -17,7 +22,8 @@ struct File {
     findings: Vec<Known>,
 }
 
-/// One finding that is known; only the fingerprint counts, the rest is for people.
+/// One finding that is known: the fingerprint counts, and from version 2 on the name of the store ([`Places`]); the rest is for
+/// people.
 #[derive(Debug, Serialize, Deserialize)]
 struct Known {
     fingerprint: String,
@@ -29,9 +35,14 @@ struct Known {
     array: Option<String>,
 }
 
-/// The fingerprints of findings that are hidden.
+/// The findings that are hidden.
 #[derive(Debug, Default)]
-pub(crate) struct Baseline(BTreeSet<String>);
+pub(crate) struct Baseline {
+    /// Fingerprints of version 1.
+    old: BTreeSet<String>,
+    /// Fingerprints by the name of their store.
+    of_stores: BTreeMap<String, BTreeSet<String>>,
+}
 
 impl Baseline {
     /// Reads a baseline; `None` hides nothing.
@@ -50,19 +61,53 @@ impl Baseline {
         })?;
         let file: File =
             serde_json::from_slice(&text).map_err(|error| failed(ErrorKind::Usage).with_source(error))?;
-        Ok(Self(file.findings.into_iter().map(|known| known.fingerprint).collect()))
+        let mut baseline = Self::default();
+        match file.schema_version {
+            0 | 1 => baseline.old = file.findings.into_iter().map(|known| known.fingerprint).collect(),
+            SCHEMA_VERSION => {
+                for known in file.findings {
+                    baseline.of_stores.entry(known.store).or_default().insert(known.fingerprint);
+                }
+            }
+            version => {
+                let message = format!("it has version {version}, this zkit reads up to {SCHEMA_VERSION}");
+                return Err(failed(ErrorKind::Usage)
+                    .with_source(std::io::Error::other(message))
+                    .with_hint("write it again with --write-baseline"));
+            }
+        }
+        Ok(baseline)
+    }
+
+    /// Returns whether it was written by a zkit whose baselines hold only for paths that are written alike.
+    pub(crate) fn is_old(&self) -> bool {
+        !self.old.is_empty()
     }
 
     /// Takes out what is known, and returns it.
-    pub(crate) fn hide(&self, findings: &mut Vec<Finding>) -> Vec<Finding> {
-        if self.0.is_empty() {
+    pub(crate) fn hide(&self, findings: &mut Vec<Finding>, places: &Places) -> Vec<Finding> {
+        if self.old.is_empty() && self.of_stores.is_empty() {
             return Vec::new();
         }
-        let of_each = fingerprints(findings.iter());
-        let all = std::mem::take(findings).into_iter().zip(of_each);
-        let (known, new): (Vec<_>, Vec<_>) = all.partition(|(_, fingerprint)| self.0.contains(fingerprint));
-        *findings = new.into_iter().map(|(finding, _)| finding).collect();
-        known.into_iter().map(|(finding, _)| finding).collect()
+        let known: BTreeMap<String, Option<&str>> = findings
+            .iter()
+            .map(|finding| places.name(&finding.store))
+            .map(|name| {
+                let known = places.known_as(&name, self.of_stores.keys().map(String::as_str));
+                (name, known)
+            })
+            .collect();
+        let known_as = |finding: &Finding| known.get(&places.name(&finding.store)).copied().flatten();
+        let at = |finding: &Finding| finding.fingerprint_at(known_as(finding).unwrap_or_default());
+        let (new, old) = (numbered(findings.iter().map(at)), fingerprints(findings.iter()));
+        let mut hidden = Vec::new();
+        let all = std::mem::take(findings);
+        for ((finding, new), old) in all.into_iter().zip(new).zip(old) {
+            let of_store = known_as(&finding).and_then(|store| self.of_stores.get(store));
+            let is_known = self.old.contains(&old) || of_store.is_some_and(|known| known.contains(&new));
+            if is_known { hidden.push(finding) } else { findings.push(finding) }
+        }
+        hidden
     }
 }
 
@@ -70,14 +115,16 @@ impl Baseline {
 pub(crate) fn write<'a>(
     path: &Path,
     findings: impl Iterator<Item = &'a Finding> + Clone,
+    places: &Places,
 ) -> Result<(), Error> {
-    let known = findings.clone().zip(fingerprints(findings)).map(|(finding, fingerprint)| Known {
+    let at = |finding: &Finding| finding.fingerprint_at(&places.name(&finding.store));
+    let known = findings.clone().zip(numbered(findings.map(at))).map(|(finding, fingerprint)| Known {
         fingerprint,
         rule: finding.rule.to_owned(),
-        store: finding.store.clone(),
+        store: places.name(&finding.store),
         array: finding.array.clone(),
     });
-    let file = File { schema_version: 1, findings: known.collect() };
+    let file = File { schema_version: SCHEMA_VERSION, findings: known.collect() };
     let failed = |error: std::io::Error| {
         Error::new(ErrorKind::Unwritable, format!("could not write the baseline {}", path.display()))
             .with_source(error)
@@ -115,21 +162,65 @@ mod tests {
         }
     }
 
+    /// The places of a run over two stores of a folder.
+    fn places(folder: &str) -> Places {
+        Places::of(&[format!("{folder}/a.zarr"), format!("{folder}/b.zarr")])
+    }
+
+    #[test]
+    fn a_baseline_holds_on_another_machine_and_for_no_other_store() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("baseline.json");
+        let known = [finding("/a", "3 chunks")];
+        write(&path, known.iter(), &places("/data")).unwrap();
+        let baseline = Baseline::load(Some(&path)).unwrap();
+        let at = |store: &str| [Finding { store: store.into(), ..finding("/a", "3 chunks") }].to_vec();
+        for store in ["/builds/x/a.zarr", "/builds/x/y/../a.zarr/", "file:///builds/x/a.zarr"] {
+            assert_eq!(baseline.hide(&mut at(store), &places("/builds/x")).len(), 1, "{store}");
+        }
+        assert_eq!(baseline.hide(&mut at("/builds/x/b.zarr"), &places("/builds/x")).len(), 0);
+        let deeper = Places::of(&["/d/x/a.zarr".to_owned(), "/d/y/b.zarr".to_owned()]);
+        assert_eq!(baseline.hide(&mut at("/d/x/a.zarr"), &deeper).len(), 1);
+        let doubtful = Places::of(&["/d/x/a.zarr".to_owned(), "/d/y/a.zarr".to_owned()]);
+        assert_eq!(baseline.hide(&mut at("/d/x/a.zarr"), &doubtful).len(), 0, "either may be meant");
+    }
+
+    #[test]
+    fn files_of_version_1_are_read_and_later_ones_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("baseline.json");
+        let fingerprint = finding("/a", "3 chunks").fingerprint();
+        let file = |version: u32| {
+            let text =
+                format!(r#"{{"schema_version":{version},"findings":[{{"fingerprint":"{fingerprint}"}}]}}"#);
+            std::fs::write(&path, text).unwrap();
+            Baseline::load(Some(&path))
+        };
+        let old = file(1).unwrap();
+        assert!(old.is_old());
+        assert_eq!(old.hide(&mut vec![finding("/a", "3 chunks")], &places("/data")).len(), 1);
+        assert_eq!(file(3).unwrap_err().kind(), ErrorKind::Usage);
+    }
+
     #[test]
     fn what_was_written_is_hidden_and_nothing_else() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("baseline.json");
         let known = [finding("/a", "3 chunks")];
-        write(&path, known.iter()).unwrap();
+        write(&path, known.iter(), &places("/data")).unwrap();
         let baseline = Baseline::load(Some(&path)).unwrap();
         let mut findings = vec![finding("/a", "4 chunks"), finding("/b", "3 chunks")];
-        let hidden = baseline.hide(&mut findings);
+        let hidden = baseline.hide(&mut findings, &places("/data"));
         assert_eq!(hidden.len(), 1);
         assert_eq!(hidden[0].message, "4 chunks", "what is known and still there can be written again");
         assert_eq!(findings[0].array.as_deref(), Some("/b"));
         let mut twice = vec![finding("/a", "3 chunks"), finding("/a", "another thing")];
-        assert_eq!(baseline.hide(&mut twice).len(), 1, "a second finding of that place is new");
-        assert!(Baseline::load(None).unwrap().hide(&mut findings).is_empty());
+        assert_eq!(
+            baseline.hide(&mut twice, &places("/data")).len(),
+            1,
+            "a second finding of that place is new"
+        );
+        assert!(Baseline::load(None).unwrap().hide(&mut findings, &places("/data")).is_empty());
         assert_eq!(Baseline::load(Some(&folder.path().join("x"))).unwrap_err().kind(), ErrorKind::Absent);
     }
 
@@ -139,7 +230,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mode = |name: &str| std::fs::metadata(folder.path().join(name)).unwrap().permissions().mode();
         std::fs::write(folder.path().join("other"), b"").unwrap();
-        write(&folder.path().join("baseline.json"), [].iter()).unwrap();
+        write(&folder.path().join("baseline.json"), [].iter(), &Places::default()).unwrap();
         assert_eq!(mode("baseline.json"), mode("other"));
     }
 }

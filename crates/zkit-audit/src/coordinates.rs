@@ -12,13 +12,13 @@ use zkit_rules::summary::StoreSummary;
 use crate::gather::Run;
 
 /// At depth `sample`, the rows of so many ids are compared,
-const SAMPLED_IDS: usize = 64;
+const SAMPLED_IDS: usize = 1024;
 /// and in each store so much is decoded for that.
 const SAMPLED_BYTES: u64 = 64 << 20;
 
 /// Digests the rows of ids that stand in more than one place, so that rules can tell whether they hold the same.
 ///
-/// `open` opens a store of the run again, by its position. What cannot be read is left out.
+/// `open` opens one of `stores` again, by its position. What cannot be read is left out.
 pub(crate) fn compare_rows(
     stores: &mut [StoreSummary],
     run: &Run<'_>,

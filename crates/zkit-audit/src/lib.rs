@@ -10,6 +10,7 @@ mod coordinates;
 mod explain;
 mod follow;
 mod gather;
+mod places;
 mod report;
 mod settings;
 mod values;
@@ -32,9 +33,10 @@ use zkit_report::{ChunkGrid, Confidence, Finding, Report, Severity};
 use zkit_rules::observe::CacheObservation;
 use zkit_rules::policy::Policy;
 use zkit_rules::summary::StoreSummary;
-use zkit_rules::{Depth, check_cache, check_store};
+use zkit_rules::{Depth, alike, check_cache, check_store};
 
 pub use args::AuditArgs;
+use places::Places;
 
 /// The command.
 #[derive(Debug)]
@@ -56,11 +58,17 @@ impl Command for Audit {
             // fails only if the pool exists already, in which case its size stays
             let _ = rayon::ThreadPoolBuilder::new().num_threads(jobs.get()).build_global();
         }
-        let policy = settings::policy(args)?;
+        let policy = settings::policy(args, shell)?;
         let known = baseline::Baseline::load(args.baseline.as_deref())?;
-        let (report, hidden) = audit_all(args, &policy, &known, shell)?;
+        if known.is_old() {
+            shell.hint(
+                "this baseline was written by an earlier zkit and holds only for paths that are written as they were then; \
+                 write it again with --write-baseline",
+            );
+        }
+        let Outcome { report, hidden, places } = audit_all(args, &policy, &known, shell)?;
         if let Some(path) = &args.write_baseline {
-            baseline::write(path, report.findings.iter().chain(&hidden))?;
+            baseline::write(path, report.findings.iter().chain(&hidden), &places)?;
         }
         files.write(&report)?;
         shell.emit_report(&report)?;
@@ -85,6 +93,7 @@ struct Auditor<'a> {
     args: &'a AuditArgs,
     policy: &'a Policy,
     known: &'a baseline::Baseline,
+    places: Places,
     filter: ArrayFilter,
     run: gather::Run<'a>,
 }
@@ -92,6 +101,15 @@ struct Auditor<'a> {
 /// Stores that are looked at side by side at most, and the memory that the metadata of one may take.
 const STORES_AT_ONCE: usize = 8;
 const STORE_BYTES: u64 = 256 << 20;
+
+/// What came of a run.
+struct Outcome {
+    report: Report,
+    /// The findings that the baseline hides.
+    hidden: Vec<Finding>,
+    /// What stores are called in baselines.
+    places: Places,
+}
 
 /// What came of one store.
 struct Audited {
@@ -104,21 +122,22 @@ struct Audited {
     arrays_taken: (usize, usize),
 }
 
-/// Audits all stores that the arguments name, then those of each path together; returns also the findings that the baseline
-/// hides.
+/// Audits all stores that the arguments name, then those of each path together.
 fn audit_all(
     args: &AuditArgs,
     policy: &Policy,
     known: &baseline::Baseline,
     shell: &Shell,
-) -> anyhow::Result<(Report, Vec<Finding>)> {
+) -> anyhow::Result<Outcome> {
     let options = args.stores.store_options(shell)?;
     let depth = policy.depth.unwrap_or(Depth::Sample);
     let source = args.against.as_ref().map(|url| against::Source::open(url, &options)).transpose()?;
+    let (urls, groups) = zkit_cli::targets::of_paths(&args.paths)?;
     let auditor = Auditor {
         args,
         policy,
         known,
+        places: Places::of(&urls.iter().map(ToString::to_string).collect::<Vec<_>>()),
         filter: args.arrays.filter(),
         run: gather::Run {
             depth,
@@ -136,8 +155,8 @@ fn audit_all(
             cancel: shell.cancel(),
         },
     };
-    let (urls, groups) = zkit_cli::targets::of_paths(&args.paths)?;
     let mut report = report::begin(policy, depth);
+    (report.started, report.command) = (report::utc(auditor.run.now), report::command(args, depth));
     report.rules.retain(|rule| auditor.runs(rule.id));
     let (mut summaries, mut opened, mut arrays_taken) = (Vec::new(), Vec::new(), (0, 0));
     let (mut hidden, mut of_group) = (Vec::new(), Vec::new());
@@ -170,24 +189,47 @@ fn audit_all(
         let error = Error::new(ErrorKind::Usage, "--include and --exclude leave no array");
         return Err(error.with_hint("run `zkit inspect` to see the paths of the arrays").into());
     }
-    coordinates::compare_rows(&mut summaries, &auditor.run, |at| {
-        let mut hierarchy = gather::reopen(opened[at], &auditor.run)?;
-        gather::read_nodes(&mut hierarchy, &auditor.run)?;
-        Ok(hierarchy)
-    })?;
+    // what was left out on purpose may be what an entry is about
+    if args.arrays.include.is_empty() && args.arrays.exclude.is_empty() {
+        for entry in policy.without_match(&summaries) {
+            shell.warn(format!("{entry} in the settings matches nothing that was audited"));
+        }
+    }
     // what was read for comparison is kept until here; each group is judged by itself
-    let mut caches: BTreeMap<&str, Vec<StoreSummary>> = BTreeMap::new();
-    for (summary, group) in summaries.into_iter().zip(of_group) {
-        caches.entry(group).or_default().push(summary);
+    let mut caches: BTreeMap<&str, (Vec<StoreSummary>, Vec<&StoreUrl>)> = BTreeMap::new();
+    for ((summary, url), group) in summaries.into_iter().zip(opened).zip(of_group) {
+        let (stores, urls) = caches.entry(group).or_default();
+        stores.push(summary);
+        urls.push(url);
     }
     let mut of_caches = Vec::new();
-    for (url, stores) in &caches {
+    for (url, (mut stores, urls)) in caches {
+        coordinates::compare_rows(&mut stores, &auditor.run, |at| {
+            let mut hierarchy = gather::reopen(urls[at], &auditor.run)?;
+            gather::read_nodes(&mut hierarchy, &auditor.run)?;
+            Ok(hierarchy)
+        })?;
+        let stores = &stores;
+        report.groups.extend(
+            alike(stores).into_iter().map(|group| group.iter().map(|store| store.url.clone()).collect()),
+        );
         of_caches.extend(check_cache(&CacheObservation { url, stores, policy }));
     }
     hidden.extend(auditor.keep(&mut of_caches));
+    report.findings.retain(|finding| !is_said_better(finding, &of_caches));
     report.hidden = hidden.len() as u64;
     report::finish(&mut report, of_caches);
-    Ok((report, hidden))
+    Ok(Outcome { report, hidden, places: auditor.places })
+}
+
+/// Returns whether a note on absent chunks is one of an array of which its peers tell that they are lost.
+fn is_said_better(note: &Finding, of_caches: &[Finding]) -> bool {
+    const ABSENCE: [&str; 2] = ["absent-chunks", "missing-slab"];
+    note.severity == Severity::Info
+        && ABSENCE.contains(&note.rule)
+        && of_caches.iter().any(|finding| {
+            finding.rule == ABSENCE[0] && (&finding.store, &finding.array) == (&note.store, &note.array)
+        })
 }
 
 impl Auditor<'_> {
@@ -200,7 +242,7 @@ impl Auditor<'_> {
     /// Takes out findings that are not wanted, or known; returns those that are known.
     fn keep(&self, findings: &mut Vec<Finding>) -> Vec<Finding> {
         findings.retain(|finding| self.runs(finding.rule));
-        self.known.hide(findings)
+        self.known.hide(findings, &self.places)
     }
 
     /// Audits stores side by side, and hands over what came of each in their order, until that fails.

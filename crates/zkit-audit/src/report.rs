@@ -1,18 +1,23 @@
 //! What a run says, as a [`Report`]: the stores, the findings, and pictures of the grids that findings are about.
 
 use std::collections::BTreeMap;
+use std::time::SystemTime;
 
+use zkit_core::calendar::TimeUnits;
 use zkit_core::engine::UnitGrid;
 use zkit_core::grid::unravel;
 use zkit_core::hierarchy::StoreKind;
+use zkit_core::location::StoreUrl;
 use zkit_report::{ChunkGrid, Finding, FindingCounts, GridMap, Occupancy, Report, RuleInfo, Severity};
 use zkit_rules::observe::{ArrayObservation, StoreObservation};
 use zkit_rules::policy::{FailOn, Policy};
 use zkit_rules::summary::StoreSummary;
+use zkit_rules::words::shell_quoted;
 use zkit_rules::{Depth, RULES};
 
+use crate::args::AuditArgs;
 use crate::values::SERIES_MOST;
-use crate::{against, gather};
+use crate::{against, gather, values};
 
 /// The most grids that are drawn, one takes up to a megabyte; and those of each of many stores.
 const MAPS_MOST: usize = 48;
@@ -42,6 +47,36 @@ pub(crate) fn begin(policy: &Policy, depth: Depth) -> Report {
     report
 }
 
+/// Returns a moment in UTC, to the second; empty where the clock says nothing.
+pub(crate) fn utc(moment: SystemTime) -> String {
+    let seconds = moment.duration_since(SystemTime::UNIX_EPOCH).ok().map(|passed| passed.as_secs());
+    let units = TimeUnits::parse("seconds since 1970-01-01", None).ok();
+    let shown = seconds.zip(units).and_then(|(seconds, units)| units.show(i64::try_from(seconds).ok()?));
+    shown.map(|shown| format!("{shown}Z")).unwrap_or_default()
+}
+
+/// Returns the command line of a run: what decides about its findings, without secrets.
+pub(crate) fn command(args: &AuditArgs, depth: Depth) -> String {
+    let mut words = vec!["zkit".to_owned(), "audit".to_owned()];
+    // a URL may hold a password, which the parsed one does not show
+    let shown = |path: &String| match path.parse::<StoreUrl>() {
+        Ok(url) if url.local_path().is_none() => url.to_string(),
+        Err(_) if path.contains("://") => "URL".to_owned(),
+        _ => path.clone(),
+    };
+    words.extend(args.paths.iter().map(shown));
+    words.extend(["--depth".to_owned(), depth.name().to_owned()]);
+    words.extend(args.select.iter().flat_map(|rule| ["--select".to_owned(), rule.clone()]));
+    words.extend(args.ignore.iter().flat_map(|rule| ["--ignore".to_owned(), rule.clone()]));
+    let files = [("--config", &args.config), ("--baseline", &args.baseline)];
+    for (name, file) in files.into_iter().filter_map(|(name, file)| Some((name, file.as_ref()?))) {
+        words.extend([name.to_owned(), file.display().to_string()]);
+    }
+    let quoted =
+        words.iter().map(|word| if word.starts_with("--") { word.clone() } else { shell_quoted(word) });
+    quoted.collect::<Vec<_>>().join(" ")
+}
+
 /// Returns what there is to say of one store of so many, and what was found in it.
 pub(crate) fn of_store(
     store: &StoreObservation<'_>,
@@ -66,6 +101,7 @@ pub(crate) fn of_store(
             .filter(|_| depth < Depth::Sample || leaves_values_out(store))
             .map(|what| (*what).to_owned())
             .chain(unread)
+            .chain(values::not_seen(store))
             .chain(against::not_seen(store))
             .collect(),
     });

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use zkit_cli::settings;
+use zkit_cli::{Shell, settings};
 use zkit_core::error::Error;
 use zkit_rules::policy::{FailOn, Policy};
 use zkit_rules::rule_named;
@@ -24,11 +24,16 @@ struct File {
 ///
 /// Fails with kind `Absent` or `Unreadable`, or `Usage` where the file says what zkit does not know: line, expected and
 /// found are named.
-pub(crate) fn policy(args: &AuditArgs) -> Result<Policy, Error> {
-    let file: File = settings::find(args.config.as_deref())?;
+pub(crate) fn policy(args: &AuditArgs, shell: &Shell) -> Result<Policy, Error> {
+    let file: File = settings::find(args.config.as_deref(), shell)?;
     let mut policy = file.audit;
     if let Some(fail_on) = args.fail_on {
         policy.fail_on = Some(FailOn::from(fail_on));
+    }
+    if policy.fail_on == Some(FailOn::Never) {
+        let whose =
+            if args.fail_on.is_some() { "--fail-on never" } else { "fail-on = \"never\" in the settings" };
+        shell.note(&format!("{whose}: findings do not change the exit code"));
     }
     policy.depth = args.depth.or(policy.depth);
     policy.ignore.extend(args.ignore.iter().cloned());

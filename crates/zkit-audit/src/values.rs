@@ -1,21 +1,55 @@
 //! What a report says of the values of a store.
 
-use zkit_core::engine::{ArrayValues, NanProfile};
+use zkit_core::calendar::TimeUnits;
+use zkit_core::engine::{ArrayValues, BadUnits, NanProfile, Skipped};
+use zkit_core::metadata::Json;
 use zkit_core::select::range_in_words;
-use zkit_report::{Point, Report, Series, Variable};
+use zkit_report::{Point, Report, Series, Variable, format};
 use zkit_rules::observe::{ArrayObservation, StoreObservation};
 use zkit_rules::packing::Packing;
 
 /// Series that a report has at most.
 pub(crate) const SERIES_MOST: usize = 48;
 
-/// Returns whether everything that was to be decoded could be read.
+/// Arrays that are named as not decoded.
+const NAMED: usize = 100;
+
+/// Returns whether everything that was to be decoded could be read, and memory was enough for it.
 pub(crate) fn is_complete(observed: &StoreObservation<'_>) -> bool {
-    observed
-        .arrays
-        .iter()
-        .filter_map(|array| array.values.as_ref())
-        .all(|values| values.unreadable.is_empty())
+    let skipped =
+        |values: &ArrayValues| matches!(values.skipped, Some(Skipped::OverBudget(_) | Skipped::Unlisted(_)));
+    let mut values = observed.arrays.iter().filter_map(|array| array.values.as_ref());
+    values.all(|values| values.unreadable.is_empty() && values.over_budget.is_empty() && !skipped(values))
+        && !observed.unread_coordinates.iter().any(|unread| unread.over_budget)
+}
+
+/// Returns the values that were to be decoded and were not, a line each array.
+pub(crate) fn not_seen(observed: &StoreObservation<'_>) -> Vec<String> {
+    let mut lines: Vec<String> = observed.arrays.iter().flat_map(not_decoded).collect();
+    let coordinates = observed.unread_coordinates.iter();
+    lines.extend(coordinates.map(|unread| format!("values of a coordinate: {}", unread.reason)));
+    if lines.len() > NAMED {
+        let more = lines.len() - NAMED;
+        lines.truncate(NAMED);
+        lines.push(format!("values of {more} more arrays"));
+    }
+    lines
+}
+
+fn not_decoded(array: &ArrayObservation<'_>) -> Vec<String> {
+    let Some(values) = &array.values else { return Vec::new() };
+    let path = array.path();
+    let line = |units: &BadUnits| {
+        let (count, first) = (units.stored.len(), units.examples.first()?);
+        let key = array.chunk_key(first.position);
+        let chunks = match first.inner {
+            Some(_) => format!("inner chunks in {}", format::counted(count, "shard", "shards")),
+            None => format::counted(count, "chunk", "chunks"),
+        };
+        Some(format!("values of {chunks} of `{path}`; the first, `{key}`: {}", first.reason))
+    };
+    let whole = values.skipped.as_ref().map(|skipped| format!("values of `{path}`: {}", skipped.why()));
+    whole.into_iter().chain([&values.over_budget, &values.unsupported].into_iter().filter_map(line)).collect()
 }
 
 /// Adds what was seen of the values of each array.
@@ -58,7 +92,18 @@ fn variable(observed: &StoreObservation<'_>, array: &ArrayObservation<'_>, value
         mean: mean.and_then(finite),
         raw_min: packing.and(raw).and_then(|raw| finite(raw.0)),
         raw_max: packing.and(raw).and_then(|raw| finite(raw.1)),
+        dates: dates(array, [range.map(|range| range.0), mean, range.map(|range| range.1)]),
     }
+}
+
+/// Returns numbers as dates, where the attributes of their array say that they are times.
+fn dates(array: &ArrayObservation<'_>, numbers: [Option<f64>; 3]) -> Option<[String; 3]> {
+    let attributes = &array.node.metadata.attributes;
+    let text = |name| attributes.get(name).and_then(Json::as_str);
+    let units = text("units").filter(|units| units.contains(" since "))?;
+    let units = TimeUnits::parse(units, text("calendar")).ok()?;
+    let date = |number: f64| units.decode_float(number).map(|time| time.show(units.calendar()));
+    Some(numbers.map(|number| number.and_then(date).unwrap_or_default()))
 }
 
 /// Returns the share of NaN along the first dimension of several that were looked at, if there is NaN.

@@ -5,22 +5,31 @@ use std::path::Path;
 use serde::de::DeserializeOwned;
 use zkit_core::error::{Error, ErrorKind};
 
+use crate::Shell;
+
 /// The file that is read where none is named.
 const DEFAULT_FILE: &str = "zkit.toml";
 /// Larger files are none of settings.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// Reads the named file, else `zkit.toml` in the working directory, if it exists.
+/// Reads the named file, else `zkit.toml` in the working directory, if it exists; says on stderr which file is used.
 ///
 /// Fails with kind `Absent` or `Unreadable`, or `Usage` where it says what zkit does not know: file, line, expected and
 /// found are named.
-pub fn find<File: DeserializeOwned + Default>(named: Option<&Path>) -> Result<File, Error> {
-    match named {
-        Some(path) => load(path),
-        None => match load(Path::new(DEFAULT_FILE)) {
-            Err(error) if error.kind() == ErrorKind::Absent => Ok(File::default()),
-            other => other,
-        },
+pub fn find<File: DeserializeOwned + Default>(named: Option<&Path>, shell: &Shell) -> Result<File, Error> {
+    let (file, path) = read(named)?;
+    if let Some(path) = path {
+        shell.note(&format!("settings from {}", path.display()));
+    }
+    Ok(file)
+}
+
+/// Reads the named file, else the one that is looked for; returns also which one there was.
+fn read<File: DeserializeOwned + Default>(named: Option<&Path>) -> Result<(File, Option<&Path>), Error> {
+    let path = named.unwrap_or(Path::new(DEFAULT_FILE));
+    match load(path) {
+        Err(error) if named.is_none() && error.kind() == ErrorKind::Absent => Ok((File::default(), None)),
+        other => Ok((other?, Some(path))),
     }
 }
 
@@ -60,11 +69,12 @@ mod tests {
     fn a_named_file_must_exist() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("mine.toml");
-        assert_eq!(find::<Anything>(Some(&path)).unwrap_err().kind(), ErrorKind::Absent);
+        assert_eq!(read::<Anything>(Some(&path)).unwrap_err().kind(), ErrorKind::Absent);
         std::fs::write(&path, "[audit]\n").unwrap();
-        assert!(find::<Anything>(Some(&path)).unwrap().contains_key("audit"));
-        assert_eq!(find::<Anything>(Some(folder.path())).unwrap_err().kind(), ErrorKind::Unreadable);
+        let (file, used) = read::<Anything>(Some(&path)).unwrap();
+        assert!(file.contains_key("audit") && used == Some(path.as_path()));
+        assert_eq!(read::<Anything>(Some(folder.path())).unwrap_err().kind(), ErrorKind::Unreadable);
         std::fs::File::create(&path).unwrap().set_len(MOST_BYTES + 1).unwrap();
-        assert_eq!(find::<Anything>(Some(&path)).unwrap_err().kind(), ErrorKind::Unreadable);
+        assert_eq!(read::<Anything>(Some(&path)).unwrap_err().kind(), ErrorKind::Unreadable);
     }
 }

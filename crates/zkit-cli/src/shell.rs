@@ -173,6 +173,18 @@ impl Shell {
         }
     }
 
+    /// Says on stderr what decides about the run and was not asked for on the command line; not with `--quiet`.
+    pub fn note(&self, text: &str) {
+        if self.verbosity > Verbosity::Quiet {
+            self.console.line(&format!("{}: {}", labelled("note", "36", self.color), sanitize(text)));
+        }
+    }
+
+    /// Warns on stderr.
+    pub fn warn(&self, text: String) {
+        self.progress.warner()(text);
+    }
+
     /// Asks the user a question on the terminal; returns whether the answer was yes.
     ///
     /// Fails with kind `Usage` and the hint `without_terminal` (`pass --yes to replace it`) where nobody can

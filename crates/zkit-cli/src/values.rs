@@ -199,6 +199,11 @@ impl ArrayFilter {
         included && !self.exclude.iter().any(|glob| glob.takes(path))
     }
 
+    /// Returns the patterns of `include`.
+    pub fn included(&self) -> impl Iterator<Item = &str> {
+        self.include.iter().map(ArrayGlob::as_str)
+    }
+
     /// Returns whether some `exclude` takes the array at `path`.
     pub fn refuses(&self, path: &str) -> bool {
         self.exclude.iter().any(|glob| glob.takes(path))

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use zkit_cli::Shell;
 use zkit_cli::writing::{self, ChunkArgs, CodecChoice, with_default};
 use zkit_core::error::{Error, ErrorKind};
 use zkit_core::hierarchy::ArrayNode;
@@ -42,7 +43,7 @@ pub(crate) struct ArrayTarget {
 
 impl LayoutArgs {
     /// Reads the settings, and puts the arguments in front of them.
-    pub(crate) fn layouts(&self) -> Result<Layouts, Error> {
+    pub(crate) fn layouts(&self, shell: &Shell) -> Result<Layouts, Error> {
         let arguments = ArraySettings {
             chunks: self.chunks.chunks.clone(),
             shards: self.chunks.shards.clone(),
@@ -50,12 +51,19 @@ impl LayoutArgs {
             access: self.chunks.access.clone(),
             chunk_size: self.chunks.chunk_size,
         };
-        let settings = Settings::find(self.config.as_deref())?;
+        let settings = Settings::find(self.config.as_deref(), shell)?;
         Ok(Layouts { arguments: arguments.with_implied(), settings })
     }
 }
 
 impl Layouts {
+    /// Warns of entries in the settings that take none of the arrays at `paths`.
+    pub(crate) fn warn_of_unused<'a>(&self, paths: impl Iterator<Item = &'a str> + Clone, shell: &Shell) {
+        for glob in self.settings.without_match(paths) {
+            shell.warn(format!("[[recompress.array]] path = \"{glob}\" in the settings matches no array"));
+        }
+    }
+
     /// Returns the arguments and settings that decide where chunks lie, in canonical form.
     pub(crate) fn canonical(&self) -> Vec<(String, String)> {
         vec![

@@ -39,7 +39,7 @@ impl Command for Recompress {
         shell.stop_after(args.resources.deadline);
         shell.watch_stalls(args.access.stall_timeout);
         let routes = args.routes()?;
-        let layouts = args.layout.layouts()?;
+        let layouts = args.layout.layouts(shell)?;
         shell.observer().event(Event::Phase("planning"));
         let sources = open_sources(args, &layouts, routes, shell)?;
         let wishes = Wishes::new(args, layouts, &sources, shell)?;
@@ -66,7 +66,8 @@ fn open_sources(
         .map(|route| Source::open(args, route, shell))
         .collect::<anyhow::Result<Vec<_>>>()?;
     let nodes = sources.iter().flat_map(|source| source.arrays.iter().map(|listed| &listed.array));
-    layouts.check_dimensions(nodes)?;
+    layouts.check_dimensions(nodes.clone())?;
+    layouts.warn_of_unused(nodes.map(|node| node.path.as_str()), shell);
     Ok(sources)
 }
 

@@ -6,9 +6,9 @@ use std::str::FromStr;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
-use zkit_cli::settings;
 use zkit_cli::values::{ArrayFilter, ArrayGlob, parse_bytes};
 use zkit_cli::writing::{self, CodecChoice};
+use zkit_cli::{Shell, settings};
 use zkit_core::error::Error;
 use zkit_core::plan::{Access, ChunksWish, ShardsWish};
 
@@ -32,8 +32,14 @@ pub(crate) struct ArraySettings {
 
 impl Settings {
     /// Reads the named file, else `zkit.toml` in the working directory, if it exists.
-    pub(crate) fn find(named: Option<&Path>) -> Result<Self, Error> {
-        Ok(Self::of(settings::find(named)?))
+    pub(crate) fn find(named: Option<&Path>, shell: &Shell) -> Result<Self, Error> {
+        Ok(Self::of(settings::find(named, shell)?))
+    }
+
+    /// Returns the globs of entries that take none of the arrays at `paths`.
+    pub(crate) fn without_match<'a>(&self, paths: impl Iterator<Item = &'a str> + Clone) -> Vec<String> {
+        let unused = self.arrays.iter().filter(|(filter, _)| !paths.clone().any(|path| filter.takes(path)));
+        unused.flat_map(|(filter, _)| filter.included()).map(str::to_owned).collect()
     }
 
     fn of(file: File) -> Self {
@@ -203,6 +209,13 @@ access = "maps"
         assert_eq!(other.chunks, "time=-1,latitude=32".parse().ok());
         assert_eq!(other.chunk_size, Some(8 << 20));
         assert!(settings.entry_for("/group/t2m").is_none());
+    }
+
+    #[test]
+    fn entries_that_take_no_array_are_named() {
+        let settings = settings(TEXT);
+        assert!(settings.without_match(["/t2m", "/tp"].into_iter()).is_empty());
+        assert_eq!(settings.without_match(["/snow", "/group/tp"].into_iter()).last().unwrap(), "t*");
     }
 
     #[test]

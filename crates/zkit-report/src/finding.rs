@@ -124,9 +124,14 @@ impl Finding {
     /// Messages and evidence are no part of it: numbers in them change from run to run. Several findings of one
     /// rule about one place have the same; [`fingerprints`] numbers them.
     pub fn fingerprint(&self) -> String {
+        self.fingerprint_at(&self.store)
+    }
+
+    /// Returns the fingerprint of the same finding in a store of another name.
+    pub fn fingerprint_at(&self, store: &str) -> String {
         let mut digest = Sha256::new();
         // lengths in front, so that no two lists of texts give the same bytes
-        for part in [self.rule, &self.store, self.array.as_deref().unwrap_or_default(), self.grid.name()] {
+        for part in [self.rule, store, self.array.as_deref().unwrap_or_default(), self.grid.name()] {
             digest.update((part.len() as u64).to_le_bytes());
             digest.update(part);
         }
@@ -142,14 +147,18 @@ impl Finding {
 
 /// Returns the fingerprint of each finding, one that came before with its number behind it: `9f..1e`, `9f..1e:2`.
 pub fn fingerprints<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> Vec<String> {
+    numbered(findings.into_iter().map(Finding::fingerprint))
+}
+
+/// Returns fingerprints, one that came before with its number behind it.
+pub fn numbered(fingerprints: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut seen: BTreeMap<String, u64> = BTreeMap::new();
-    let numbered = |finding: &Finding| {
-        let fingerprint = finding.fingerprint();
+    let numbered = |fingerprint: String| {
         let times = seen.entry(fingerprint.clone()).or_default();
         *times += 1;
         if *times == 1 { fingerprint } else { format!("{fingerprint}:{times}") }
     };
-    findings.into_iter().map(numbered).collect()
+    fingerprints.into_iter().map(numbered).collect()
 }
 
 /// How many findings there are of each severity.

@@ -28,7 +28,9 @@ mod words;
 
 pub use chart::{Axis, GridMap, Histogram};
 pub use document::{Advice, Document, Facts, Item};
-pub use finding::{ChunkBox, ChunkGrid, Confidence, Finding, FindingCounts, Severity, fingerprints};
+pub use finding::{
+    ChunkBox, ChunkGrid, Confidence, Finding, FindingCounts, Severity, fingerprints, numbered,
+};
 pub use report::{Occupancy, Report, RuleInfo, SCHEMA_VERSION, StoreSummary, Variable};
 pub use sanitize::sanitize;
 pub use series::{Point, Series};

@@ -26,6 +26,14 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// How many findings there are of each severity; those that a baseline hides not among them.
     pub summary: FindingCounts,
+    /// The stores that were compared with each other, by their URLs.
+    pub groups: Vec<Vec<String>>,
+    /// What was asked for: the command line, without secrets; empty if it is not known.
+    #[serde(skip)]
+    pub command: String,
+    /// When the run began, in UTC: `2026-03-29T12:00:00Z`; empty if it is not known.
+    #[serde(skip)]
+    pub started: String,
     /// Whether everything that the depth asks for could be read.
     pub complete: bool,
     /// Findings that a baseline hides.
@@ -98,6 +106,9 @@ pub struct Variable {
     pub raw_min: Option<f64>,
     /// The greatest stored value, where the array is packed.
     pub raw_max: Option<f64>,
+    /// The least, mean and greatest value as dates, where they are times.
+    #[serde(skip)]
+    pub dates: Option<[String; 3]>,
 }
 
 /// A rule, as catalogues of results name it.
@@ -137,6 +148,9 @@ impl Report {
             stores: Vec::new(),
             findings: Vec::new(),
             summary: FindingCounts::default(),
+            groups: Vec::new(),
+            command: String::new(),
+            started: String::new(),
             complete: true,
             hidden: 0,
             fail_on: Some(Severity::Error),

@@ -45,19 +45,25 @@ impl Report {
     /// Returns the verdict in a line: `3 errors, 7 notes; errors or warnings in 2 of 22 stores`.
     pub(crate) fn verdict(&self) -> String {
         let mut verdict = words::counts(&self.summary);
-        let bad: BTreeSet<&str> = self
+        let single: BTreeSet<&str> = self.stores.iter().map(|store| store.url.as_str()).collect();
+        let (bad, across): (BTreeSet<&str>, BTreeSet<&str>) = self
             .findings
             .iter()
             .filter(|finding| finding.severity > Severity::Info)
             .map(|finding| finding.store.as_str())
-            .collect();
+            .partition(|store| single.contains(store));
         let stores = format::counted(self.stores.len() as u64, "store", "stores");
-        match (self.stores.len(), bad.len()) {
-            (1, _) => {}
-            (_, 0) => verdict.push_str(&format!(" in {stores}")),
-            (_, bad) => {
-                let bad = format::count(bad as u64);
-                verdict.push_str(&format!("; errors or warnings in {bad} of {stores}"));
+        let bad_stores = format::count(bad.len() as u64);
+        match (self.stores.len(), bad.is_empty(), across.is_empty()) {
+            (1, ..) => {}
+            (_, true, true) => verdict.push_str(&format!(" in {stores}")),
+            (_, true, false) => verdict.push_str(&format!("; errors or warnings across {stores}")),
+            (_, false, true) => {
+                verdict.push_str(&format!("; errors or warnings in {bad_stores} of {stores}"));
+            }
+            (_, false, false) => {
+                let and = "and across them";
+                verdict.push_str(&format!("; errors or warnings in {bad_stores} of {stores}, {and}"));
             }
         }
         if !self.complete {
@@ -73,10 +79,40 @@ impl Report {
             if let Some(folder) = &names.folder {
                 facts.fact("below", clip(folder));
             }
+            for (index, group) in self.compared(names).into_iter().enumerate() {
+                facts.fact(if index == 0 { "compared" } else { "" }, clip(&group));
+            }
             return self.shared_facts(facts);
         };
         facts.fact("store", clip(&only.url)).fact("kind", clip(&only.kind));
         self.shared_facts(facts)
+    }
+
+    /// Returns which stores were compared with each other, where it was not all of them with all.
+    pub(crate) fn compared(&self, names: &Names) -> Vec<String> {
+        let in_groups: usize = self.groups.iter().map(Vec::len).sum();
+        if self.groups.len() == 1 && in_groups == self.stores.len() {
+            return Vec::new();
+        }
+        let named = |group: &Vec<String>| names.stores(&group.iter().map(String::as_str).collect::<Vec<_>>());
+        let mut lines: Vec<String> = self.groups.iter().take(STORES_SHOWN).map(named).collect();
+        if self.groups.len() > STORES_SHOWN {
+            lines.push(format!(
+                "and {} more groups",
+                format::count((self.groups.len() - STORES_SHOWN) as u64)
+            ));
+        }
+        match self.stores.len().saturating_sub(in_groups) {
+            0 => {}
+            alone if self.groups.is_empty() => {
+                lines.push(format!("no stores: none of the {} is like another", format::count(alone as u64)));
+            }
+            alone => {
+                let stores = format::counted(alone as u64, "store is", "stores are");
+                lines.push(format!("{stores} like no other"));
+            }
+        }
+        lines
     }
 
     /// Adds what is said of one store as of many.
@@ -92,8 +128,12 @@ impl Report {
         facts.fact("depth", depths.into_iter().collect::<Vec<_>>().join(", "));
         let not_seen: BTreeSet<&str> =
             self.stores.iter().flat_map(|store| &store.not_seen).map(String::as_str).collect();
+        let more = not_seen.len().saturating_sub(STORES_SHOWN);
         for (index, what) in not_seen.into_iter().take(STORES_SHOWN).enumerate() {
             facts.fact(if index == 0 { "not seen" } else { "" }, clip(what));
+        }
+        if more > 0 {
+            facts.fact("", format!("and {} more: --format json names all", format::count(more as u64)));
         }
         if self.hidden > 0 {
             facts.fact(
@@ -218,6 +258,36 @@ mod tests {
     use crate::render::text::{Style, render};
     use crate::samples;
     use proptest::prelude::*;
+
+    #[test]
+    fn findings_across_stores_are_of_no_store() {
+        let mut report = samples::report();
+        let all = report.stores.len();
+        report.findings.truncate(1);
+        report.findings[0].severity = Severity::Error;
+        report.findings[0].store = "/data/cache".into();
+        report.summary = FindingCounts::of(&report.findings);
+        assert_eq!(report.verdict(), format!("1 error; errors or warnings across {all} stores"));
+        let single = Finding { store: report.stores[0].url.clone(), ..report.findings[0].clone() };
+        report.findings.push(single);
+        report.summary = FindingCounts::of(&report.findings);
+        let expected = format!("2 errors; errors or warnings in 1 of {all} stores, and across them");
+        assert_eq!(report.verdict(), expected);
+    }
+
+    #[test]
+    fn groups_are_named_where_not_all_stores_were_compared() {
+        let mut report = samples::report();
+        let names = Names::of(&report);
+        assert!(report.compared(&names).is_empty());
+        let alone = report.groups[0].split_off(2).len();
+        let lines = report.compared(&names);
+        assert!(lines[0].contains("batch_01.zarr"), "{lines:?}");
+        let stores = format::counted(alone as u64, "store is", "stores are");
+        assert_eq!(lines[1..], [format!("{stores} like no other")]);
+        report.groups.clear();
+        assert!(report.compared(&names)[0].starts_with("no stores: none of the "));
+    }
 
     const STYLE: Style = Style { width: 90, color: false, unicode: false };
 

@@ -84,6 +84,7 @@ pub(crate) fn report() -> Report {
         store("/data/cache/batch_02.zarr", Some(18 << 10)),
         store("/data/cache/batch_03.zarr", Some(311 << 20)),
     ];
+    report.groups = vec![report.stores.iter().map(|store| store.url.clone()).collect()];
     report.findings = findings();
     report.summary = FindingCounts::of(&report.findings);
     report.variables = vec![variable("/t2m", 0, Some(281.4)), variable("/tp", 8_760, None)];
@@ -168,6 +169,7 @@ fn variable(array: &str, nan: u64, mean: Option<f64>) -> Variable {
         mean,
         raw_min: None,
         raw_max: None,
+        dates: None,
     }
 }
 

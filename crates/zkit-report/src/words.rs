@@ -76,7 +76,9 @@ pub(crate) fn plain(value: &Value) -> Cow<'_, str> {
 
 /// Returns chunks and coordinates of a finding, as far as it has them.
 pub(crate) fn extent(finding: &Finding) -> Option<String> {
-    let words: Vec<String> = [chunks(finding), coordinates(finding)].into_iter().flatten().collect();
+    // an array without dimensions has one chunk, and nothing that tells where it is
+    let chunks = chunks(finding).filter(|_| finding.chunks.iter().flatten().any(|one| !one.first.is_empty()));
+    let words: Vec<String> = [chunks, coordinates(finding)].into_iter().flatten().collect();
     (!words.is_empty()).then(|| words.join(", "))
 }
 
@@ -132,6 +134,15 @@ mod tests {
         let chunks =
             boxes.iter().map(|(first, last)| ChunkBox { first: first.to_vec(), last: last.to_vec() });
         Finding { grid, chunks: Some(chunks.collect()), ..samples::finding("missing-slab") }
+    }
+
+    #[test]
+    fn the_chunk_of_an_array_without_dimensions_is_not_named() {
+        let scalar = ChunkBox { first: Vec::new(), last: Vec::new() };
+        let mut finding = samples::report().findings.remove(0);
+        finding.evidence.clear();
+        finding.chunks = Some(vec![scalar]);
+        assert_eq!(extent(&finding), None);
     }
 
     #[test]

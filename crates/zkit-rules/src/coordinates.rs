@@ -22,6 +22,8 @@ pub struct UnreadCoordinate {
     pub path: String,
     /// Why not.
     pub reason: String,
+    /// Whether it would be read with a larger memory budget.
+    pub over_budget: bool,
 }
 
 impl CoordinateObservation {

@@ -7,6 +7,21 @@ pub(crate) fn is_of_time(name: &str) -> bool {
     words.into_iter().any(|word| matches!(word, "time" | "times" | "date" | "datetime" | "timestamp"))
 }
 
+/// Returns whether a dimension is called like the lead times of forecasts.
+pub(crate) fn is_of_lead_time(name: &str) -> bool {
+    const NAMES: [&str; 7] = [
+        "step",
+        "leadtime",
+        "forecast_hour",
+        "fhour",
+        "forecast_period",
+        "forecast_step",
+        "prediction_timedelta",
+    ];
+    let name = name.to_lowercase();
+    NAMES.contains(&name.as_str()) || name == "lead" || name.starts_with("lead_")
+}
+
 /// Returns whether a dimension is one of space, along which land or sea is absent on purpose.
 pub(crate) fn is_spatial(name: &str) -> bool {
     const NAMES: [&str; 18] = [
@@ -41,6 +56,8 @@ mod tests {
     fn names_are_told_by_their_words() {
         assert!(["time", "Time", "valid_time", "date"].iter().all(|name| is_of_time(name)));
         assert!(!["runtime", "t", "timeless", "update"].iter().any(|name| is_of_time(name)));
+        assert!(["step", "lead_time", "prediction_timedelta"].iter().all(|name| is_of_lead_time(name)));
+        assert!(!["time", "leader", "steps_taken"].iter().any(|name| is_of_lead_time(name)));
         assert!(["lat", "Longitude", "lon_bnds", "x"].iter().all(|name| is_spatial(name)));
         assert!(!["time", "level", "latent"].iter().any(|name| is_spatial(name)));
     }

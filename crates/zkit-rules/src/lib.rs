@@ -15,6 +15,7 @@ mod content;
 pub mod coordinates;
 mod depth;
 mod dimensions;
+mod families;
 mod finder;
 pub mod ids;
 pub mod look;
@@ -34,6 +35,7 @@ mod values;
 pub mod words;
 
 pub use depth::Depth;
+pub use families::alike;
 pub use finder::{Draft, Finder};
 pub use registry::{RULES, check_cache, check_store, rule_named, similar_rules};
 pub use rule::{Check, Rule};

@@ -49,9 +49,11 @@ pub fn read_coordinates(observed: &mut StoreObservation<'_>, look: Look<'_>) -> 
             Ok(coordinate) => observed.coordinates.push(CoordinateObservation::new(coordinate)),
             Err(error) if error.kind() == ErrorKind::Cancelled => return Err(error),
             // what cannot be decoded or read is found by the rules of its chunks
-            Err(error) => observed
-                .unread_coordinates
-                .push(UnreadCoordinate { path: array.path().to_owned(), reason: error.one_line() }),
+            Err(error) => observed.unread_coordinates.push(UnreadCoordinate {
+                path: array.path().to_owned(),
+                reason: error.one_line(),
+                over_budget: error.kind() == ErrorKind::OverBudget && limit < COORDINATE_BYTES_MOST,
+            }),
         }
     }
     Ok(())

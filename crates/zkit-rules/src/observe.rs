@@ -224,6 +224,14 @@ impl<'a> ArrayObservation<'a> {
         self.dimension_name(dimension).map_or_else(|| format!("dimension {dimension}"), str::to_owned)
     }
 
+    /// Returns the key of a stored chunk (shard where sharded), relative to the array.
+    pub fn chunk_key(&self, position: u64) -> String {
+        let mut key = String::new();
+        let metadata = &self.node.metadata;
+        metadata.chunk_keys.push_key(&metadata.grid.index_at(position), &mut key);
+        key
+    }
+
     /// Returns how many chunks (shards where sharded) the grid has, and how many are stored; `None` if unknown.
     pub fn occupancy(&self) -> Option<(u64, u64)> {
         let listing = self.survey.as_ref()?.listing.as_ref()?;

@@ -9,6 +9,7 @@ use serde::{Deserialize, Deserializer};
 use zkit_report::Severity;
 
 use crate::depth::Depth;
+use crate::summary::StoreSummary;
 
 /// What the owner of the data says of it; what is not said has the value of [`Policy::default`].
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -116,18 +117,21 @@ pub struct VariableRules {
     pub expect_range: Option<RangeInclusive<i64>>,
 }
 
+impl VariablePolicy {
+    /// Returns whether the entry takes the array at `path`: a glob without a group names variables of any group.
+    fn takes(&self, path: &str) -> bool {
+        let path = path.trim_start_matches('/');
+        let name = path.rsplit('/').next().unwrap_or(path);
+        let anywhere = !self.matches.glob().glob().contains('/') && self.matches.is_match(name);
+        anywhere || self.matches.is_match(path)
+    }
+}
+
 impl Policy {
     /// Returns all that is said of the array at `path`.
     pub fn variable(&self, path: &str) -> VariableRules {
         let mut rules = VariableRules::default();
-        let path = path.trim_start_matches('/');
-        let name = path.rsplit('/').next().unwrap_or(path);
-        for entry in &self.variable {
-            // a glob without a group names variables of any group
-            let anywhere = !entry.matches.glob().glob().contains('/') && entry.matches.is_match(name);
-            if !anywhere && !entry.matches.is_match(path) {
-                continue;
-            }
+        for entry in self.variable.iter().filter(|entry| entry.takes(path)) {
             rules.sparse = entry.sparse.unwrap_or(rules.sparse);
             rules.nan_allowed = entry.nan_allowed.unwrap_or(rules.nan_allowed);
             rules.max_nan_fraction = entry.max_nan_fraction.or(rules.max_nan_fraction);
@@ -138,6 +142,26 @@ impl Policy {
             rules.expect_range = entry.expect_range.clone().or(rules.expect_range);
         }
         rules
+    }
+
+    /// Returns the entries that take no array and no store of these, as they are written.
+    pub fn without_match(&self, stores: &[StoreSummary]) -> Vec<String> {
+        let paths = || stores.iter().flat_map(|store| &store.arrays).map(|array| array.path.as_str());
+        let name = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
+        let variables = self.variable.iter().filter(|entry| !paths().any(|path| entry.takes(path)));
+        let variables =
+            variables.map(|entry| format!("[[audit.variable]] match = \"{}\"", entry.matches.glob().glob()));
+        let expected = self
+            .expected
+            .iter()
+            .filter(|entry| !stores.iter().any(|store| entry.matches.is_match(store.name())));
+        let expected =
+            expected.map(|entry| format!("[[audit.expected]] match = \"{}\"", entry.matches.glob().glob()));
+        let is_id = |path: &str, id: &str| {
+            name(path) == id || path.trim_start_matches('/') == id.trim_start_matches('/')
+        };
+        let ids = self.ids.iter().filter(|id| !paths().any(|path| is_id(path, id)));
+        variables.chain(expected).chain(ids.map(|id| format!("ids = [\"{id}\"]"))).collect()
     }
 
     /// Returns how many bytes a store holds at least, if the policy says so.
@@ -227,6 +251,7 @@ fn number_and_unit(text: &str) -> (Option<u64>, &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{TestStore, v2_array};
 
     fn parsed(text: &str) -> Result<Policy, toml::de::Error> {
         toml::from_str(text)
@@ -263,6 +288,34 @@ mod tests {
         let snow = policy.variable("/surface/snow_depth");
         assert!(snow.sparse && snow.nan_allowed && snow.max_nan_fraction == Some(0.25));
         assert_eq!(policy.variable("/t2m"), VariableRules::default());
+    }
+
+    #[test]
+    fn entries_that_take_nothing_are_named() {
+        let store = TestStore::new().array("t2m", &v2_array(&[2], &[2])).summary();
+        let policy = parsed(
+            r#"
+            ids = ["t2m", "file_id"]
+            [[variable]]
+            match = "t2*"
+            [[variable]]
+            match = "/tpp"
+            [[expected]]
+            match = "*"
+            at-least = "1kB"
+            [[expected]]
+            match = "batch_*"
+            at-least = "1kB"
+            "#,
+        );
+        assert_eq!(
+            policy.unwrap().without_match(&[store]),
+            [
+                r#"[[audit.variable]] match = "tpp""#,
+                r#"[[audit.expected]] match = "batch_*""#,
+                r#"ids = ["file_id"]"#
+            ]
+        );
     }
 
     #[test]

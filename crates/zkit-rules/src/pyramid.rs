@@ -34,14 +34,34 @@ pub(crate) fn whole_levels<'a>(
     })
 }
 
+/// Returns the paths of the levels that a group names and that lie outside of the store.
+pub(crate) fn levels_outside(group: &GroupNode) -> Vec<&str> {
+    let depth = group.path.split('/').filter(|part| !part.is_empty()).count();
+    let leaves = |level: &&str| {
+        let mut left = Some(depth);
+        for part in level.split('/') {
+            left = match part {
+                "" | "." => left,
+                ".." => left.and_then(|left| left.checked_sub(1)),
+                _ => left.map(|left| left + 1),
+            };
+        }
+        level.starts_with('/') || level.contains("://") || left.is_none()
+    };
+    named_levels(group).into_iter().filter(leaves).collect()
+}
+
 /// Returns the paths of the levels that a group names, relative to it; none for labels.
 fn levels_of(group: &GroupNode) -> Vec<&str> {
-    let attribute =
-        |name: &str| group.attributes.get(name).or_else(|| group.attributes.get("ome")?.get(name));
-    if attribute("image-label").is_some() {
-        return Vec::new();
-    }
-    let images = attribute("multiscales").and_then(Json::as_array).unwrap_or_default();
+    if attribute(group, "image-label").is_some() { Vec::new() } else { named_levels(group) }
+}
+
+fn attribute<'a>(group: &'a GroupNode, name: &str) -> Option<&'a Json> {
+    group.attributes.get(name).or_else(|| group.attributes.get("ome")?.get(name))
+}
+
+fn named_levels(group: &GroupNode) -> Vec<&str> {
+    let images = attribute(group, "multiscales").and_then(Json::as_array).unwrap_or_default();
     let datasets = images.iter().filter_map(|image| image.get("datasets")?.as_array()).flatten();
     datasets.filter_map(|dataset| dataset.get("path")?.as_str()).collect()
 }

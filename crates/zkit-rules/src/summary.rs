@@ -9,6 +9,8 @@ use crate::content::content_of;
 use crate::depth::Depth;
 use crate::ids::IdColumn;
 use crate::observe::{ArrayObservation, StoreObservation};
+pub use crate::rules::absent_chunks::LostChunks;
+use crate::rules::absent_chunks::lost_chunks;
 use crate::times::TimeColumn;
 
 /// One store of a cache, after its own rules ran.
@@ -58,6 +60,8 @@ pub struct ArraySummary {
     pub meanings: BTreeMap<&'static str, String>,
     /// Stored chunks (shards where sharded) and all chunks; `None` where they were not listed.
     pub chunks: Option<(u64, u64)>,
+    /// Absent chunks that are a loss if stores like this one have theirs.
+    pub lost: Option<LostChunks>,
     /// Stored bytes; `None` where they were not listed.
     pub bytes_stored: Option<u64>,
     /// Decoded bytes that the metadata promises; 0 where elements have no fixed size.
@@ -75,7 +79,7 @@ impl StoreSummary {
         let arrays: Vec<ArraySummary> = store
             .arrays
             .iter()
-            .map(|array| ArraySummary::of(array, coordinates.contains(array.path())))
+            .map(|array| ArraySummary::of(store, array, coordinates.contains(array.path())))
             .collect();
         // of references, the files that they lead to are what is stored
         let listed =
@@ -110,8 +114,26 @@ impl StoreSummary {
     }
 }
 
+/// Returns the names by which stores are told apart: their URLs below the folder that all of them share.
+pub fn names_below(stores: &[StoreSummary]) -> Vec<&str> {
+    let parts = |store: &'_ StoreSummary| store.url.trim_end_matches('/').matches('/').count();
+    let shared = |depth: usize| {
+        let folder = |store: &StoreSummary| {
+            store.url.match_indices('/').nth(depth).map(|(end, _)| store.url[..=end].to_owned())
+        };
+        let first = stores.first().and_then(folder);
+        first.is_some() && stores.iter().all(|store| parts(store) > depth && folder(store) == first)
+    };
+    let depth = (0..).take_while(|&depth| shared(depth)).count();
+    let below = |store: &'_ StoreSummary| match depth.checked_sub(1) {
+        Some(last) => store.url.match_indices('/').nth(last).map_or(0, |(end, _)| end + 1),
+        None => 0,
+    };
+    stores.iter().map(|store| &store.url[below(store)..]).collect()
+}
+
 impl ArraySummary {
-    fn of(array: &ArrayObservation<'_>, is_coordinate: bool) -> Self {
+    fn of(store: &StoreObservation<'_>, array: &ArrayObservation<'_>, is_coordinate: bool) -> Self {
         let metadata = &array.node.metadata;
         let listing = array.survey.as_ref().and_then(|survey| survey.listing.as_ref());
         Self {
@@ -128,6 +150,7 @@ impl ArraySummary {
                 .collect(),
             meanings: meanings(&metadata.attributes),
             chunks: array.occupancy().map(|(total, stored)| (stored, total)),
+            lost: lost_chunks(store, array),
             bytes_stored: listing.map(|listing| listing.bytes_stored),
             decoded_bytes: metadata.decoded_bytes().unwrap_or(0),
             is_coordinate,

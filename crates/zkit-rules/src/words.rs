@@ -50,6 +50,17 @@ pub fn box_in_words(
     if parts.is_empty() { ALL.to_owned() } else { parts.join(", ") }
 }
 
+/// Returns a word as a shell takes it: quoted where it holds more than plain characters.
+pub fn shell_quoted(word: &str) -> String {
+    let plain = |character: char| character.is_alphanumeric() || "_-./:@%+,=".contains(character);
+    match !word.is_empty() && !word.starts_with('-') && word.chars().all(plain) {
+        true => word.to_owned(),
+        // a word that begins like an option is none behind a folder
+        false if word.starts_with('-') => shell_quoted(&format!("./{word}")),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
 /// Returns several boxes in words; of many the first ones and how many there are beside them.
 pub fn boxes_in_words(
     store: &StoreObservation<'_>,

@@ -39,8 +39,8 @@ pub use journal::{
 pub use lanes::{Resources, pool};
 pub use rows::{RowDigests, affordable_rows, digest_rows};
 pub use scan::{
-    ArrayValues, BadUnit, BadUnits, Coverage, NanProfile, Sample, ScanTarget, StandIn, UnitFacts, UnitGrid,
-    scan_values,
+    ArrayValues, BadUnit, BadUnits, Coverage, NanProfile, Sample, ScanTarget, Skipped, StandIn, UnitFacts,
+    UnitGrid, scan_values,
 };
 pub use sink::Sink;
 pub use spill::{LeftPieces, Scratch};

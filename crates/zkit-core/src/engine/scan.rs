@@ -13,7 +13,7 @@ mod sample;
 mod stand_in;
 mod unit;
 
-pub use gather::{ArrayValues, BadUnit, BadUnits, Coverage, UnitFacts, UnitGrid};
+pub use gather::{ArrayValues, BadUnit, BadUnits, Coverage, Skipped, UnitFacts, UnitGrid};
 pub use profile::NanProfile;
 pub use run::{ScanTarget, scan_values};
 pub use sample::Sample;

@@ -67,6 +67,9 @@ pub struct ArraySurvey {
     pub defects: Vec<Defect>,
     /// Whether something is there that could not be read.
     pub unreadable: bool,
+    /// Links where folders of chunks should be, which lead nowhere, out of the store, or in a circle: which chunks are absent is
+    /// not known.
+    pub unread_folders: Keys,
     /// What is wrong with single chunks, by kind; only [`survey_store`] fills it.
     pub faults: Vec<FaultyChunks>,
     /// Which inner chunks the indexes of shards leave out; only [`survey_store`] fills it.
@@ -140,6 +143,7 @@ fn list_each(
                 listing: Some(listed.listing),
                 defects: listed.defects,
                 unreadable: listed.unreadable,
+                unread_folders: listed.unread_folders,
                 ..ArraySurvey::default()
             },
             Err(error) => unlisted(array, error)?,

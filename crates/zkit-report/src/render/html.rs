@@ -75,6 +75,8 @@ struct Page {
     more_lines: u64,
     stores: Vec<StoreView>,
     more_stores: u64,
+    started: String,
+    command: String,
     variables: Vec<VariableView>,
     more_variables: u64,
     rules: Vec<RuleView>,
@@ -189,6 +191,8 @@ impl Page {
             more_lines: beyond(report.series.len(), LINES_MOST),
             stores: store_views(report, &worst_stores, &by_store, &names),
             more_stores: beyond(report.stores.len(), STORES_MOST),
+            started: text(&report.started),
+            command: text(&report.command),
             variables: variable_views(report, &names),
             more_variables: beyond(report.variables.len(), VARIABLES_MOST),
             rules: rule_views(report, &groups),
@@ -448,10 +452,13 @@ fn badges(store: &StoreSummary, counts: FindingCounts) -> Vec<(&'static str, Str
 fn variable_views(report: &Report, names: &Names) -> Vec<VariableView> {
     let share = |count: u64, variable: &Variable| count as f64 / variable.elements.max(1) as f64;
     let mut variables: Vec<&Variable> = report.variables.iter().collect();
-    variables.sort_by(|a, b| {
-        share(b.nan, b).total_cmp(&share(a.nan, a)).then(share(b.missing, b).total_cmp(&share(a.missing, a)))
-    });
+    let void = |variable: &Variable| share(variable.nan.saturating_add(variable.missing), variable);
+    variables.sort_by(|a, b| void(b).total_cmp(&void(a)).then(share(b.nan, b).total_cmp(&share(a.nan, a))));
     let number = |number: Option<f64>| number.map(svg::short).unwrap_or_default();
+    let shown = |variable: &Variable, at: usize| match &variable.dates {
+        Some(dates) => text(&dates[at]),
+        None => number([variable.min, variable.mean, variable.max][at]),
+    };
     let view = |variable: &Variable| VariableView {
         store: sanitized(names.store(&variable.store)),
         array: name(&variable.array),
@@ -464,9 +471,9 @@ fn variable_views(report: &Report, names: &Names) -> Vec<VariableView> {
         nan: format::percent(variable.nan, variable.elements),
         missing: format::percent(variable.missing, variable.elements),
         infinite: format::count(variable.infinite),
-        min: number(variable.min),
-        mean: number(variable.mean),
-        max: number(variable.max),
+        min: shown(variable, 0),
+        mean: shown(variable, 1),
+        max: shown(variable, 2),
     };
     variables.into_iter().take(VARIABLES_MOST).map(view).collect()
 }

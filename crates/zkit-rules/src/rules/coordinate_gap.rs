@@ -13,7 +13,7 @@ use crate::coordinates::CoordinateObservation;
 use crate::depth::Depth;
 use crate::finder::{Draft, Finder};
 use crate::ids::is_id;
-use crate::observe::{CacheObservation, StoreObservation};
+use crate::observe::{ArrayObservation, CacheObservation, StoreObservation};
 use crate::rule::{Check, Rule};
 
 pub(crate) const RULE: Rule = Rule {
@@ -35,7 +35,7 @@ forecast) are no loss. Coordinates without a step have no gaps; ids and levels a
 what is there is likely a choice of periods: it is a note.
 
 Declared: zkit.toml can say what must be there: [[audit.variable]] with match = \"t2m\" and expect-complete-through =
-\"2021-12-31\" for the end of its first dimension, match = \"file_id\" and expect-range = \"0..94\" for whole numbers; ids
+\"2021-12-31\" for the end of the first of its dimensions that holds such values, match = \"file_id\" and expect-range = \"0..94\" for whole numbers; ids
 are looked for in all stores of the run together. What is declared and missing is an error.
 
 What to do: append what is missing.",
@@ -157,11 +157,17 @@ fn missing_numbers(
 fn check_ends(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
     for array in &store.arrays {
         let Some(through) = store.variable(array.path()).expect_complete_through else { continue };
-        let Some(read) = store.coordinate_of(array, 0).and_then(|found| store.coordinate(found.path()))
-        else {
-            continue;
+        let coordinate = match comparable(store, array, &through) {
+            Declared::With(read) => &read.coordinate,
+            Declared::WithNothing => {
+                let message = format!(
+                    "zkit.toml declares expect-complete-through = \"{through}\", and no dimension of it has such values: not checked"
+                );
+                finder.array(array.path(), message).severity(Severity::Info);
+                continue;
+            }
+            Declared::Unread => continue,
         };
-        let coordinate = &read.coordinate;
         let Some(last) = coordinate.present().last() else { continue };
         let rest = Request::Range(Some(through.clone()), None);
         let found = Index::new(coordinate).find(&rest, Method::Exact, None);
@@ -182,6 +188,51 @@ fn check_ends(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
                 .remedy("append what is missing");
         }
     }
+}
+
+/// What the declared end of a variable is compared with.
+enum Declared<'s> {
+    /// The first coordinate that holds values of its kind.
+    With(&'s CoordinateObservation),
+    /// Its coordinates hold others.
+    WithNothing,
+    /// No coordinate was read.
+    Unread,
+}
+
+/// Returns the coordinate of the first dimension of an array whose values a declared end can be one of: dates are no
+/// numbers, and texts are compared with texts that look like them.
+fn comparable<'s>(
+    store: &'s StoreObservation<'_>,
+    array: &ArrayObservation<'_>,
+    through: &str,
+) -> Declared<'s> {
+    let rank = array.node.metadata.shape().len();
+    let read: Vec<&CoordinateObservation> = (0..rank)
+        .filter_map(|dimension| store.coordinate_of(array, dimension))
+        .filter_map(|found| store.coordinate(found.path()))
+        .collect();
+    if read.is_empty() {
+        return Declared::Unread;
+    }
+    let alike = |read: &&&CoordinateObservation| match &read.coordinate.values {
+        Values::Times { .. } => is_date(through),
+        Values::Texts(_) => {
+            let last = read.coordinate.present().last().map(|at| read.coordinate.show(at));
+            last.is_none_or(|last| is_date(&last) == is_date(through))
+        }
+        Values::Durations(_) => !is_date(through),
+        _ => through.trim().parse::<f64>().is_ok(),
+    };
+    read.iter().find(alike).map_or(Declared::WithNothing, |found| Declared::With(found))
+}
+
+/// Returns whether a text begins as dates do: `2024`, `2024-12`, `2024-12-31T18`.
+fn is_date(text: &str) -> bool {
+    let (year, rest) = text.split_at(text.len().min(4));
+    year.len() == 4
+        && year.bytes().all(|byte| byte.is_ascii_digit())
+        && (rest.is_empty() || rest.starts_with('-'))
 }
 
 fn check_gaps(read: &CoordinateObservation, finder: &mut Finder<'_>) {
@@ -331,6 +382,23 @@ mod tests {
         let found = store("2021-04-02");
         assert_eq!(found[0].array.as_deref(), Some("/t2m"));
         assert_eq!(found[0].message, "`time` ends at 2021-03-31, zkit.toml declares 2021-04-02");
+    }
+
+    #[test]
+    fn a_declared_date_is_no_id() {
+        let store = |attributes: &str| {
+            let days: Vec<i64> = (0..31).collect();
+            let store = coordinate_array(TestStore::new(), "file_id", &[7, 8], "{}");
+            coordinate_array(store, "time", &days, attributes)
+                .array("t2m", &v2_array(&[2, 31], &[2, 31]))
+                .file("t2m/.zattrs", br#"{"_ARRAY_DIMENSIONS": ["file_id", "time"]}"#)
+                .with_policy("[[variable]]\nmatch = \"t2m\"\nexpect-complete-through = \"2021-04-02\"")
+                .findings("coordinate-gap")
+        };
+        let found = store(r#"{"units": "days since 2021-03-01"}"#);
+        assert_eq!(found[0].message, "`time` ends at 2021-03-31, zkit.toml declares 2021-04-02");
+        let unchecked = store("{}");
+        assert_eq!((unchecked.len(), unchecked[0].severity), (1, Severity::Info), "{unchecked:?}");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use zkit_core::engine::{ArrayValues, ChunkFault};
 use zkit_core::grid::ChunkSet;
 use zkit_report::{Confidence, Severity, format};
 
-use super::shared::{chunk_key, with_chunks};
+use super::shared::with_chunks;
 use crate::boxes::Runs;
 use crate::depth::Depth;
 use crate::finder::Finder;
@@ -64,7 +64,7 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
 fn report(array: &ArrayObservation<'_>, values: &ArrayValues, corrupt: &ChunkSet, finder: &mut Finder<'_>) {
     let example = values.corrupt.examples.iter().find(|unit| corrupt.contains(unit.position));
     let first = corrupt.iter().next().unwrap_or(0);
-    let key = chunk_key(array, example.map_or(first, |unit| unit.position));
+    let key = array.chunk_key(example.map_or(first, |unit| unit.position));
     let why = example.map_or_else(|| "it does not decode".to_owned(), |unit| unit.reason.clone());
     let inner = example.and_then(|unit| unit.inner).is_some();
     let place = if inner { format!("an inner chunk of `{key}`") } else { format!("chunk `{key}`") };

@@ -6,7 +6,6 @@ use zkit_core::engine::{ArrayValues, UnitGrid};
 use zkit_core::grid::ChunkSet;
 use zkit_report::{Confidence, Severity, format};
 
-use super::shared::chunk_key;
 use crate::content::{content_of, telling};
 use crate::depth::Depth;
 use crate::finder::Finder;
@@ -73,7 +72,7 @@ fn report_repeated(array: &ArrayObservation<'_>, values: &ArrayValues, finder: &
     }
     let Some((again, at)) = example else { return };
     let name = |position: u64| match values.grid {
-        UnitGrid::Stored => format!("`{}`", chunk_key(array, position)),
+        UnitGrid::Stored => format!("`{}`", array.chunk_key(position)),
         UnitGrid::Inner => format!("inner chunk {position}"),
     };
     let message = format!(

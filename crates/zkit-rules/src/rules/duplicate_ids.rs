@@ -10,7 +10,8 @@ use crate::finder::Finder;
 use crate::ids::{Content, IdGroup, RepeatedId, column, id_groups};
 use crate::observe::{CacheObservation, StoreObservation};
 use crate::rule::{Check, Rule};
-use crate::summary::StoreSummary;
+use crate::summary::{StoreSummary, names_below};
+use crate::words::shell_quoted;
 
 pub(crate) const RULE: Rule = Rule {
     id: "duplicate-ids",
@@ -36,14 +37,17 @@ equal content is, and none where a store is a part of another one. Auxiliary coo
 dimension are looked at, unless declared. Positions of a moving or fixed platform may repeat as well: for latitudes,
 longitudes and heights a few repeated values among many are an error, many are a note.
 
-What to do: keep one of the rows: `zkit slice STORE... --to DST --duplicates first`, or write the batch again.",
+What to do: keep one of the rows: `zkit slice STORE... --to DST --concat DIMENSION --duplicates first`, or write the batch again.",
     check: Check::Both(check_store, check_cache),
 };
 
 /// Runs of repeated values that a message names.
 const RUNS_NAMED: usize = 3;
-/// Ids that evidence names.
+/// Ids that evidence names, and of those with different content the message.
 const IDS_NAMED: usize = 100;
+const IDS_IN_WORDS: usize = 6;
+/// Stores that a command names one by one; of more it names the folder.
+const STORES_NAMED: usize = 64;
 
 fn check_store(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
     for read in &store.coordinates {
@@ -53,7 +57,7 @@ fn check_store(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
         }
         let present = coordinate.len() - read.analysis.missing;
         let message = format!(
-            "{} of {present} values stand more than once: {}",
+            "{} of {present} values appear more than once: {}",
             duplicates.extra,
             repeats_in_words(read)
         );
@@ -68,7 +72,7 @@ fn check_store(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
             .evidence("unique", present - duplicates.extra)
             .evidence("duplicates", duplicates.extra)
             .evidence("repeats", repeats)
-            .remedy("keep one row of each: zkit slice STORE --to DST --duplicates first");
+            .remedy(keep_one(&[&store.hierarchy.url], dimension_of(store, &coordinate.path)));
         if is_path_of_a_platform(read) && !is_declared_id(&coordinate.path, store.policy) {
             finding = finding.severity(Severity::Info).confidence(Confidence::Low);
         }
@@ -84,12 +88,12 @@ fn is_path_of_a_platform(read: &CoordinateObservation) -> bool {
     spatial && (!ordered || read.analysis.duplicates.extra * 2 >= read.coordinate.len())
 }
 
-/// Returns where values stand again: `54 stands 20 times`, `2013-01-10..11 (positions 36..39) again at 40..43`.
+/// Returns where values appear again: `54 appears 20 times`, `2013-01-10..11 (positions 36..39) again at 40..43`.
 fn repeats_in_words(read: &CoordinateObservation) -> String {
     if let (1, Some(only)) = (read.analysis.duplicates.values, read.analysis.duplicates.repeats.first()) {
         let times = read.analysis.duplicates.extra + 1;
         return format!(
-            "{} stands {times} times, first at position {}",
+            "{} appears {times} times, first at position {}",
             read.coordinate.show(only.first),
             only.first
         );
@@ -119,13 +123,14 @@ fn repeats_in_words(read: &CoordinateObservation) -> String {
 fn check_cache(cache: &CacheObservation<'_>, finder: &mut Finder<'_>) {
     for group in id_groups(cache.stores) {
         if group.is_across_stores(cache.stores) {
-            report(cache.stores, &group, finder);
+            report(cache, &group, finder);
         }
     }
 }
 
-/// Reports the ids that stand more than once over the stores of a group.
-fn report(stores: &[StoreSummary], group: &IdGroup, finder: &mut Finder<'_>) {
+/// Reports the ids that appear more than once over the stores of a group.
+fn report(cache: &CacheObservation<'_>, group: &IdGroup, finder: &mut Finder<'_>) {
+    let stores = cache.stores;
     let name = group.path.trim_start_matches('/');
     let contents: Vec<Content> = group.repeated.iter().map(|id| group.content(stores, id)).collect();
     let count = |wanted: Content| contents.iter().filter(|&&content| content == wanted).count();
@@ -144,19 +149,33 @@ fn report(stores: &[StoreSummary], group: &IdGroup, finder: &mut Finder<'_>) {
         true => String::new(),
         false => format!(" in the {compared} of {variables} variables that were compared"),
     };
-    if different > 0 {
-        message.push_str(&match different {
-            1 => format!("; 1 of the {nouns} stands for different content"),
-            _ => format!("; {different} of the {nouns} stand for different content"),
-        });
-    } else if equal == contents.len() {
-        message.push_str(&format!("; equal {nouns} hold equal content{seen}"));
-    } else if equal > 0 {
-        message.push_str(&format!("; the {equal} {nouns} that were compared hold equal content{seen}"));
-    }
     // those that hold different content first
     let mut order: Vec<usize> = (0..group.repeated.len()).collect();
     order.sort_by_key(|&at| contents[at] != Content::Different);
+    let compared_ids = different + equal;
+    let of_all = match compared_ids == contents.len() {
+        true => format!("all {compared_ids}"),
+        false => format!("{compared_ids} of the {} {nouns} that appear more than once", contents.len()),
+    };
+    if compared_ids == 0 {
+        message.push_str("; their content was not compared");
+    } else if different > 0 {
+        let ids = order.iter().take(different).map(|&at| group.repeated[at].value.as_str());
+        let mut named: Vec<&str> = ids.take(IDS_IN_WORDS).collect();
+        let more = format!("{} more", different - named.len());
+        if different > named.len() {
+            named.push(&more);
+        }
+        let named = named.join(", ");
+        message.push_str(&format!(
+            "; {of_all} were compared{seen}: {different} hold different content ({named})"
+        ));
+        if equal > 0 {
+            message.push_str(&format!(", {equal} the same"));
+        }
+    } else {
+        message.push_str(&format!("; {of_all} were compared{seen}: equal {nouns} hold equal content"));
+    }
     let ids: Vec<Value> = order
         .iter()
         .take(IDS_NAMED)
@@ -187,11 +206,43 @@ fn report(stores: &[StoreSummary], group: &IdGroup, finder: &mut Finder<'_>) {
         .evidence("equal_content", equal)
         .evidence("variables_compared", compared)
         .evidence("variables", variables)
+        .evidence("ids_compared", compared_ids)
+        .evidence("ids_not_named", group.repeated.len().saturating_sub(IDS_NAMED))
         .evidence("ids", ids)
         .remedy(match different {
-            0 => "drop one of each: zkit slice STORE... --to DST --duplicates first",
-            _ => "find out which store is right before either is used: the ids are in the evidence",
+            0 => keep_one(&sources(cache, group), dimension(stores, group)),
+            _ => "find out which store is right before either is used: --format json lists the ids and their stores".to_owned(),
         });
+}
+
+/// Returns what a command names to take the stores of a group: themselves, or the folder where they are many.
+fn sources<'s>(cache: &'s CacheObservation<'_>, group: &IdGroup) -> Vec<&'s str> {
+    if group.stores.len() > STORES_NAMED && group.stores.len() == cache.stores.len() {
+        return vec![cache.url];
+    }
+    group.stores.iter().filter_map(|&store| Some(cache.stores.get(store)?.url.as_str())).collect()
+}
+
+/// Returns the dimension that the ids of a group run along.
+fn dimension<'s>(stores: &'s [StoreSummary], group: &IdGroup) -> &'s str {
+    let first = group.stores.first().and_then(|&store| column(stores.get(store)?, &group.path));
+    first.map_or("", |column| column.dimension.as_str())
+}
+
+/// Returns the dimension of a coordinate, else its name.
+fn dimension_of<'s>(store: &'s StoreObservation<'_>, path: &'s str) -> &'s str {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    store.array(path).and_then(|array| array.dimension_name(0)).unwrap_or(name)
+}
+
+/// Returns the command that copies stores with one row of each value.
+fn keep_one(sources: &[&str], dimension: &str) -> String {
+    let sources: Vec<String> = sources.iter().map(|source| shell_quoted(source)).collect();
+    let dimension = shell_quoted(dimension);
+    format!(
+        "zkit slice {} --concat {dimension} --duplicates first --to without-duplicates.zarr",
+        sources.join(" ")
+    )
 }
 
 fn is_of_times(stores: &[StoreSummary], group: &IdGroup) -> bool {
@@ -203,8 +254,8 @@ fn is_of_times(stores: &[StoreSummary], group: &IdGroup) -> bool {
 fn places_in_words(stores: &[StoreSummary], group: &IdGroup) -> String {
     let Some(first) = group.repeated.first() else { return String::new() };
     let of = |id: &RepeatedId| id.places.iter().map(|place| place.store).collect::<Vec<_>>();
-    let names: Vec<&str> =
-        first.places.iter().filter_map(|place| Some(stores.get(place.store)?.name())).collect();
+    let names = names_below(stores);
+    let names: Vec<&str> = first.places.iter().filter_map(|place| names.get(place.store).copied()).collect();
     let names = names.join(" and ");
     let last = group.repeated.iter().take_while(|id| of(id) == of(first)).last().unwrap_or(first);
     match is_of_times(stores, group) && last != first {
@@ -232,7 +283,7 @@ mod tests {
         assert_eq!(found[0].severity, Severity::Error);
         assert_eq!(
             found[0].message,
-            "4 of 64 values stand more than once: 2020-02-06..09 (positions 36..39) again at 40..43"
+            "4 of 64 values appear more than once: 2020-02-06..09 (positions 36..39) again at 40..43"
         );
         assert_eq!(found[0].evidence["unique"], 60);
     }
@@ -295,11 +346,32 @@ mod tests {
         summaries[1].ids[0].rows = BTreeMap::from([(0, row(2)), (1, row(3))]);
         let found = summary_findings("duplicate-ids", &summaries);
         assert!(
-            found[0].message.contains("1 of the ids stands for different content"),
+            found[0].message.ends_with("; all 2 were compared: 1 hold different content (7), 1 the same"),
             "{}",
             found[0].message
         );
         assert_eq!(found[0].evidence["ids"][0]["content"], "different");
         assert_eq!(found[0].evidence["equal_content"], 1);
+    }
+
+    #[test]
+    fn how_many_ids_were_compared_is_said_and_the_command_names_stores_that_are_told_apart() {
+        let stores = [batch(&[7, 8, 9], "t2m"), batch(&[9, 8, 7], "t2m")];
+        let mut summaries: Vec<_> = stores.iter().map(TestStore::summary).collect();
+        summaries[0].url = "cache/it's/b.zarr".to_owned();
+        summaries[1].url = "cache/other/b.zarr".to_owned();
+        let row = |digest: u128| BTreeMap::from([("/t2m".to_owned(), digest)]);
+        summaries[0].ids[0].rows = BTreeMap::from([(0, row(1))]);
+        summaries[1].ids[0].rows = BTreeMap::from([(2, row(1))]);
+        let found = summary_findings("duplicate-ids", &summaries);
+        let message = &found[0].message;
+        assert!(message.contains("(the first is 7 in it's/b.zarr and other/b.zarr)"), "{message}");
+        let compared =
+            "; 1 of the 3 ids that appear more than once were compared: equal ids hold equal content";
+        assert!(message.ends_with(compared), "{message}");
+        assert_eq!(
+            found[0].remedy.as_deref().unwrap(),
+            r"zkit slice 'cache/it'\''s/b.zarr' cache/other/b.zarr --concat file_id --duplicates first --to without-duplicates.zarr"
+        );
     }
 }

@@ -1,12 +1,12 @@
 //! `fill-value-confusion`: `_FillValue` and fill_value disagree, so that absent chunks read as real values.
 
-use zkit_core::metadata::ZarrFormat;
+use zkit_core::metadata::{DataType, ZarrFormat};
 use zkit_report::{Confidence, Severity};
 
-use super::shared::{declared_missing, fill_number, same_element};
+use super::shared::{declared_missing, fill_number, number_of, same_element};
 use crate::depth::Depth;
 use crate::finder::Finder;
-use crate::observe::StoreObservation;
+use crate::observe::{ArrayObservation, StoreObservation};
 use crate::rule::{Check, Rule};
 
 pub(crate) const RULE: Rule = Rule {
@@ -19,7 +19,9 @@ pub(crate) const RULE: Rule = Rule {
 An array declares one number as missing (`_FillValue`, `missing_value`) and stores another as what absent
 chunks read as. Chunks that were never written then look like data.
 
-On disk: v2: fill_value in .zarray is a number, the attribute _FillValue another one.
+On disk: v2: fill_value in .zarray is a number, the attribute _FillValue another one. Or `_FillValue` and `missing_value` are two
+numbers of which neither is the fill_value: readers mask one, the other, or both (a warning). Or NaN is declared missing in an
+array of whole numbers, none of which is NaN: nothing is masked (a warning).
 
 Legitimate: xarray's convention for v3 keeps both apart on purpose (`fill_value` 0, `_FillValue` as an
 attribute); there the confusion is a note, and only where chunks are absent. Where NaN alone is declared missing, and
@@ -32,7 +34,11 @@ What to do: set fill_value in .zarray to the declared missing value, and consoli
 
 fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
     for array in &store.arrays {
+        report_masks(array, finder);
         let (Some(fill), declared) = (fill_number(array), declared_missing(array)) else { continue };
+        if whole_numbers(array) && declared.iter().all(|missing| missing.is_nan()) {
+            continue;
+        }
         let data_type = &array.node.metadata.data_type;
         let same = declared.iter().any(|&missing| same_element(data_type, missing, fill));
         if declared.is_empty() || same || fill.is_nan() {
@@ -64,8 +70,67 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
     }
 }
 
+/// Reports masks that cannot be meant as they are written, whatever is stored.
+fn report_masks(array: &ArrayObservation<'_>, finder: &mut Finder<'_>) {
+    let metadata = &array.node.metadata;
+    let declared = |name| metadata.attributes.get(name).and_then(number_of);
+    let named = [("_FillValue", declared("_FillValue")), ("missing_value", declared("missing_value"))];
+    if let Some((name, _)) =
+        named.iter().find(|(_, value)| whole_numbers(array) && value.is_some_and(f64::is_nan))
+    {
+        let message = format!("`{name}` is NaN, which no {} is: nothing is masked", metadata.data_type);
+        finder
+            .array(array.path(), message)
+            .severity(Severity::Warning)
+            .evidence("attribute", *name)
+            .remedy(format!("set {name} to a whole number that stands for missing values, or take it away"));
+        return;
+    }
+    let [(_, Some(fill)), (_, Some(missing))] = named else { return };
+    let same = |one, other| same_element(&metadata.data_type, one, other);
+    let Some(stored) = fill_number(array) else { return };
+    if same(fill, missing) || same(fill, stored) || same(missing, stored) {
+        return;
+    }
+    let message = format!(
+        "three values stand for missing ones: `_FillValue` {fill}, `missing_value` {missing}, and absent chunks read as {stored}"
+    );
+    finder
+        .array(array.path(), message)
+        .severity(Severity::Warning)
+        .evidence("_FillValue", fill)
+        .evidence("missing_value", missing)
+        .evidence("fill_value", stored)
+        .remedy("set missing_value and fill_value to the _FillValue, and consolidate the metadata again");
+}
+
+/// Returns whether the elements of an array are whole numbers.
+fn whole_numbers(array: &ArrayObservation<'_>) -> bool {
+    matches!(array.node.metadata.data_type, DataType::Bool | DataType::Int(_) | DataType::UInt(_))
+}
+
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn masks_that_no_reader_applies_alike_are_warnings() {
+        let found = |dtype: &str, fill: &str, attributes: &str| {
+            let array = v2_array(&[2], &[2]).replace("<f4", dtype).replace(":0,", &format!(":{fill},"));
+            let store = TestStore::new().array("a", &array).file("a/0", &[1; 8]);
+            let found = store.file("a/.zattrs", attributes.as_bytes()).findings("fill-value-confusion");
+            found.into_iter().map(|finding| (finding.severity, finding.message)).collect::<Vec<_>>()
+        };
+        let nan = found("<i2", "0", r#"{"_FillValue": "NaN"}"#);
+        assert_eq!(
+            nan,
+            [(Severity::Warning, "`_FillValue` is NaN, which no int16 is: nothing is masked".into())]
+        );
+        assert_eq!(found("<f4", "\"NaN\"", r#"{"_FillValue": NaN}"#), []);
+        let three = found("<f4", "7", r#"{"_FillValue": -1, "missing_value": -2}"#);
+        assert_eq!(three[0].0, Severity::Warning);
+        assert!(three[0].1.starts_with("three values stand for missing ones: `_FillValue` -1,"), "{three:?}");
+        assert_eq!(found("<f4", "-1", r#"{"_FillValue": -1, "missing_value": -2}"#), []);
+    }
+
     use zkit_report::Severity;
 
     use crate::testing::{TestStore, v2_array};

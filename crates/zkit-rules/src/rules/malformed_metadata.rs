@@ -1,6 +1,9 @@
 //! `malformed-metadata`: the metadata of a node is not what the specification says.
 
+use std::collections::BTreeSet;
+
 use zkit_core::hierarchy::StoreKind;
+use zkit_core::metadata::{Json, Object};
 use zkit_report::{Confidence, Severity};
 
 use super::shared::report_defects;
@@ -21,6 +24,8 @@ whole numbers, chunks of length zero, a data type that nobody knows, a `.zgroup`
 that readers refuse. The node cannot be opened, or is opened
 wrongly; other nodes of the store are sound.
 
+A key that appears twice in an object is a warning: readers take the first, the last, or refuse the document.
+
 On disk: zarr.json, .zarray, .zgroup, .zattrs or .zmetadata with the fault that is named; arrays and their coordinates side
 by side in a folder without zarr.json or .zgroup, in which readers find no group (a warning).
 
@@ -34,6 +39,23 @@ sibling.",
 
 fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
     report_defects(store, finder, "malformed-metadata", "restore the document, or write the node again");
+    let groups = store.hierarchy.groups.iter();
+    let groups = groups.map(|group| (group.path.as_str(), [&group.document, &group.attributes]));
+    let arrays = store.arrays.iter();
+    let arrays = arrays.map(|array| {
+        let metadata = &array.node.metadata;
+        (array.path(), [&metadata.document, &metadata.attributes])
+    });
+    for (path, documents) in groups.chain(arrays) {
+        let repeated = documents.into_iter().flat_map(repeated_keys).collect::<Vec<String>>();
+        if let Some(first) = repeated.first() {
+            finder
+                .array(path, format!("the key `{first}` appears more than once in its metadata: readers take one or the other"))
+                .severity(Severity::Warning)
+                .evidence("keys", repeated)
+                .remedy("keep one of them in the document, and consolidate the metadata again");
+        }
+    }
     if let Some((array, coordinate)) = lost_root(store) {
         let message = format!(
             "the root has no metadata: `{}` and its coordinate `{}` are there, and readers find no group that holds them",
@@ -45,6 +67,24 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
             .severity(Severity::Warning)
             .confidence(Confidence::Medium)
             .remedy("write the group's zarr.json (v3) or .zgroup (v2), or copy the store again");
+    }
+}
+
+/// Returns the keys that appear more than once in an object, and in those within it.
+fn repeated_keys(object: &Object) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    let mut repeated: BTreeSet<&str> =
+        object.iter().map(|(key, _)| key).filter(|key| !seen.insert(*key)).collect();
+    let mut keys: Vec<String> = std::mem::take(&mut repeated).into_iter().map(str::to_owned).collect();
+    keys.extend(object.iter().flat_map(|(_, value)| repeated_within(value)));
+    keys
+}
+
+fn repeated_within(value: &Json) -> Vec<String> {
+    match value {
+        Json::Object(object) => repeated_keys(object),
+        Json::Array(values) => values.iter().flat_map(repeated_within).collect(),
+        _ => Vec::new(),
     }
 }
 
@@ -75,6 +115,20 @@ mod tests {
     use zkit_report::Severity;
 
     use crate::testing::{TestStore, v2_array};
+
+    #[test]
+    fn a_key_that_appears_twice_is_a_warning() {
+        let twice = v2_array(&[8], &[2]).replacen('{', r#"{"shape":[9],"#, 1);
+        let store = TestStore::new().array("a", &twice).array("b", &v2_array(&[8], &[2]));
+        let store = store.file("b/.zattrs", br#"{"x": [{"y": 1, "y": 2}]}"#);
+        let found = store.findings("malformed-metadata");
+        let told: Vec<_> = found
+            .iter()
+            .map(|finding| (finding.array.as_deref().unwrap(), &finding.evidence["keys"]))
+            .collect();
+        assert_eq!(told, [("/a", &serde_json::json!(["shape"])), ("/b", &serde_json::json!(["y"]))]);
+        assert!(found.iter().all(|finding| finding.severity == Severity::Warning));
+    }
 
     #[test]
     fn coordinates_without_a_group_around_them_have_lost_it() {

@@ -27,16 +27,18 @@ type, full of fill values.
 On disk: v2 has .zarray and .zattrs in the folder, v3 zarr.json and no c/. Coordinates often do have chunks.
 
 Legitimate: writers that leave out empty chunks store an array like this if all of it is fill value. It is
-an error where its coordinates or its siblings of the same dimensions were written, where it is the coordinate of
-written data, and where it is a level of an image whose other levels are stored whole (`multiscales`; labels may vanish from
-level to level); a note for booleans, flags (`flag_meanings`), single chunks of integers, which may all be zero, and of texts, which may all be empty, where nothing of
-the store was written (a template), or where its dimensions reach far into chunks that are to be appended
+an error where its coordinates or its siblings of the same dimensions were written, where nothing of any data in the store was
+written and that is more than a dozen chunks, where it is the coordinate of written data, and where it is a level of an image whose other levels are stored whole (`multiscales`; labels may vanish from
+level to level); a note for booleans, flags (`flag_meanings`), labels of images, single chunks of integers, which may all be zero, and of texts, which may all be empty, or where its dimensions reach far into chunks that are to be appended
 to.
 
 What to do: write the data again. If it is meant to be empty, say so in zkit.toml: [[audit.variable]] with
 match and sparse = true.",
     check: Check::Store(check),
 };
+
+/// A store of which nothing was written may be a sample of metadata up to so many chunks.
+const FEW_CHUNKS: u64 = 12;
 
 /// A coordinate whose chunk is so many times as long as the coordinate is made to be appended to.
 const APPEND_FACTOR: u64 = 8;
@@ -46,6 +48,7 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
     let data_written = store.arrays.iter().any(|array| {
         !coordinates.contains(array.path()) && array.dimension_name(0).is_some() && is_written(array)
     });
+    let nothing_written = holds_nothing(store, &coordinates);
     for array in store.arrays.iter().filter(|array| is_unwritten(array)) {
         let path = array.path();
         let changed = array
@@ -68,7 +71,10 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
         let template =
             !data_written && (0..rank).any(|dimension| is_made_for_appending(store, array, dimension));
         let total = array.occupancy().map_or(0, |(total, _)| total);
-        let chunks = format::counted(total, "chunk", "chunks");
+        let subject = match total {
+            1 => "its only chunk is not stored".to_owned(),
+            _ => format!("not one of its {} is stored", format::counted(total, "chunk", "chunks")),
+        };
         let along = data_along(store, array, &coordinates);
         let levels = whole_levels(store, array);
         let (severity, confidence, because) = match (template, sibling, written.as_slice()) {
@@ -95,6 +101,9 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
                 Confidence::High,
                 format!(", while `{}` was written along it", along.unwrap_or_default()),
             ),
+            (_, None, []) if nothing_written && may_hold_data(store, array) => {
+                (Severity::Error, Confidence::Medium, ", and no data of this store was written".to_owned())
+            }
             (_, None, [_, ..]) if may_be_zero(array) => (Severity::Info, Confidence::Low, String::new()),
             (_, None, [_, ..]) => (
                 Severity::Error,
@@ -104,7 +113,7 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
             _ => (Severity::Info, Confidence::Low, String::new()),
         };
         finder
-            .array(path, format!("not one of its {chunks} is stored: all of it reads as fill value{because}"))
+            .array(path, format!("{subject}: all of it reads as fill value{because}"))
             .severity(severity)
             .confidence(confidence)
             .evidence("chunks_total", total)
@@ -119,6 +128,28 @@ fn is_unwritten(array: &ArrayObservation<'_>) -> bool {
     let Some(survey) = &array.survey else { return false };
     let misplaced = survey.listing.as_ref().is_some_and(|listing| listing.misplaced.count > 0);
     matches!(array.occupancy(), Some((1.., 0))) && !survey.unreadable && !misplaced
+}
+
+/// Returns whether no data of the store was written, and that is more than a few chunks. Where only some of its arrays are
+/// looked at, nobody knows.
+fn holds_nothing(store: &StoreObservation<'_>, coordinates: &BTreeSet<&str>) -> bool {
+    let is_data = |array: &&ArrayObservation<'_>| {
+        !coordinates.contains(array.path()) && !array.node.metadata.shape().is_empty()
+    };
+    let unwritten = |array: &ArrayObservation<'_>| is_unwritten(array) || array.occupancy() == Some((0, 0));
+    let mut data = store.arrays.iter().filter(is_data);
+    let chunks = data.clone().filter(|array| may_hold_data(store, array));
+    let chunks = chunks.filter_map(ArrayObservation::occupancy).map(|(total, _)| total);
+    store.arrays.len() == store.hierarchy.arrays.len()
+        && data.all(unwritten)
+        && chunks.fold(0, u64::saturating_add) > FEW_CHUNKS
+}
+
+/// Returns whether an array would hold something if it had been written: neither flags, nor labels of an image, nor what is
+/// declared sparse.
+fn may_hold_data(store: &StoreObservation<'_>, array: &ArrayObservation<'_>) -> bool {
+    let labels = || array.group().split('/').any(|part| part == "labels");
+    !is_flags(array) && !labels() && !store.variable(array.path()).sparse
 }
 
 /// Returns whether an array of this kind is often fill value all over: booleans and unpacked integers,
@@ -232,6 +263,37 @@ mod tests {
         let template = array(template, "t2m", &[1], &[1], &["time"]);
         assert_eq!(severities(&template), [("/t2m".to_owned(), Severity::Info)]);
         assert_eq!(severities(&TestStore::new().array("a", &v2_array(&[8], &[2])))[0].1, Severity::Info);
+    }
+
+    #[test]
+    fn a_store_of_metadata_alone_is_an_error_without_any_coordinate() {
+        let arrays = |dimensions: &[&str]| {
+            ["a", "b", "c"]
+                .iter()
+                .fold(TestStore::new(), |store, name| array(store, name, &[10, 3], &[2, 3], dimensions))
+        };
+        for dimensions in [&["time", "x"][..], &[]] {
+            let found = severities(&arrays(dimensions));
+            assert!(found.len() == 3 && found.iter().all(|found| found.1 == Severity::Error), "{found:?}");
+        }
+        // a scalar beside it is no data
+        let found = arrays(&["time", "x"]).array("crs", &v2_array(&[], &[])).file("crs/0", &[0; 4]);
+        assert!(severities(&found).iter().all(|found| found.1 == Severity::Error));
+        let other = array(arrays(&["time", "x"]), "d", &[5], &[5], &["y"]).file("d/0", &[1; 20]);
+        assert!(severities(&other).iter().all(|found| found.1 == Severity::Info), "something was written");
+        let sparse = arrays(&[]).with_policy("[[variable]]\nmatch = \"*\"\nsparse = true");
+        assert_eq!(severities(&sparse), []);
+        let label = ["labels", "labels/cells"].iter().fold(TestStore::new(), |store, group| {
+            store.file(&format!("{group}/.zgroup"), br#"{"zarr_format": 2}"#)
+        });
+        let label = array(label, "labels/cells/0", &[64], &[2], &["x"]);
+        assert_eq!(severities(&label)[0].1, Severity::Info, "an image may have no label");
+    }
+
+    #[test]
+    fn one_chunk_is_called_its_only_one() {
+        let found = TestStore::new().array("a", &v2_array(&[2], &[2])).findings("metadata-only-array");
+        assert_eq!(found[0].message, "its only chunk is not stored: all of it reads as fill value");
     }
 
     #[test]

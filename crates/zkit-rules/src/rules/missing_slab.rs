@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use zkit_core::kernels::scan::Statistics;
 use zkit_core::metadata::{DataType, Json};
-use zkit_core::select::{Axis, Gap, Order, is_coordinate};
+use zkit_core::select::{Axis, Gap, Order, Values, is_coordinate};
 use zkit_report::format;
 use zkit_report::{Confidence, Severity};
 
@@ -12,7 +12,7 @@ use super::absent_chunks::{absent_of, absent_of_all};
 use super::shared::{Absence, absence, declared_missing, fill_number, with_chunks};
 use crate::boxes::{Pattern, Runs, pattern};
 use crate::depth::Depth;
-use crate::dimensions::{is_of_time, is_spatial};
+use crate::dimensions::{is_of_lead_time, is_of_time, is_spatial};
 use crate::finder::Finder;
 use crate::observe::{ArrayObservation, StoreObservation};
 use crate::packing::{Packing, plausible_range};
@@ -41,7 +41,9 @@ some point, and the dimension is called time or date, or an array of the same sh
 zero everywhere (rain, snow, counts, flags) are a warning where the fill value is zero. Where values are looked at, they
 tell: where the fill value means \"missing\" (NaN, or what `_FillValue` declares) and some values that are stored are missing
 too, a slab inside is a warning; where the fill value is zero and some values are zero, a single chunk that others follow is
-a warning, and if five percent are (rain, counts, flags), whole chunks of zeros are no slab; and where none of
+a warning, and if five percent are (rain, counts, flags), whole chunks of zeros are no slab. What is summed up or the extreme of an
+interval (rain, radiation, gusts) is missing at the first steps of a forecast, and at the first time of a series: a note; another variable that is
+missing there while its siblings are not is a warning; and where none of
 the strings that are stored is empty, their absence is a warning even along dimensions without a coordinate. If fill_value is
 null, nothing says what the chunks hold. A trailing run is an error along any dimension where a file of an unfinished write
 lies beside the chunks.
@@ -84,6 +86,11 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
             .evidence("variables_alike", alike)
             .remedy("write this part again; if it is meant to be absent, declare it in zkit.toml with sparse = true");
     }
+}
+
+/// Returns whether a writer that stopped is suspected here: more than a note.
+pub(crate) fn is_suspect(store: &StoreObservation<'_>, array: &ArrayObservation<'_>) -> bool {
+    slab_of(store, array).is_some_and(|slab| judge(store, &slab).0 > Severity::Info)
 }
 
 /// Returns whether the chunks of an array are absent in a pattern that is told here.
@@ -147,6 +154,12 @@ fn judge(store: &StoreObservation<'_>, slab: &Slab<'_, '_>) -> (Severity, Confid
             (Severity::Warning, Confidence::Low)
         }
         Absence::Value if known => (Severity::Error, Confidence::High),
+        Absence::Missing if starts_late(slab) && is_of_an_interval(array) && begins(store, slab) => {
+            (Severity::Info, Confidence::Low)
+        }
+        Absence::Missing if starts_late(slab) && is_lead_time(store, slab) && sibling_begins(store, slab) => {
+            (Severity::Warning, Confidence::Low)
+        }
         Absence::Missing if trailing && (known || name.is_some_and(is_of_time)) => {
             (Severity::Error, Confidence::Medium)
         }
@@ -247,7 +260,7 @@ fn is_text_without_gaps(array: &ArrayObservation<'_>) -> bool {
 }
 
 /// Returns whether absent chunks stand for zeros.
-fn leaves_out_zeros(array: &ArrayObservation<'_>) -> bool {
+pub(crate) fn leaves_out_zeros(array: &ArrayObservation<'_>) -> bool {
     fill_number(array) == Some(0.0)
 }
 
@@ -262,7 +275,7 @@ fn may_be_zero(array: &ArrayObservation<'_>) -> bool {
 }
 
 /// Returns whether a quantity is often zero at every place at once, by its names.
-fn may_be_zero_everywhere(array: &ArrayObservation<'_>) -> bool {
+pub(crate) fn may_be_zero_everywhere(array: &ArrayObservation<'_>) -> bool {
     const WORDS: [&str; 12] = [
         "rain",
         "precip",
@@ -281,6 +294,77 @@ fn may_be_zero_everywhere(array: &ArrayObservation<'_>) -> bool {
     let text = |name| attributes.get(name).and_then(Json::as_str).unwrap_or_default();
     let names = [text("standard_name"), text("long_name"), array.name()].join(" ").to_lowercase();
     WORDS.iter().any(|word| names.contains(word)) || ["tp", "pr", "cp", "lsp"].contains(&array.name())
+}
+
+/// Returns whether what is absent is the beginning of a dimension, and less than half of it.
+fn starts_late(slab: &Slab<'_, '_>) -> bool {
+    let count = slab.array.node.metadata.grid.counts()[slab.dimension];
+    matches!(&slab.pattern, Pattern::Slabs { ranges, .. } if matches!(ranges[..], [(0, last)] if last < count / 2))
+}
+
+/// Returns whether a dimension is that of a beginning: lead times of forecasts, or times of which one alone is absent.
+fn begins(store: &StoreObservation<'_>, slab: &Slab<'_, '_>) -> bool {
+    let chunk = slab.array.node.metadata.grid.largest_chunk_shape()[slab.dimension];
+    let one = chunk == 1 && matches!(&slab.pattern, Pattern::Slabs { ranges, .. } if ranges[..] == [(0, 0)]);
+    let time = slab.array.dimension_name(slab.dimension).is_some_and(is_of_time);
+    is_lead_time(store, slab) || (one && time)
+}
+
+/// Returns whether a dimension holds the lead times of forecasts, by its name or the type of its coordinate.
+fn is_lead_time(store: &StoreObservation<'_>, slab: &Slab<'_, '_>) -> bool {
+    let coordinate = store.coordinate_of(slab.array, slab.dimension);
+    let read = coordinate.and_then(|found| store.coordinate(found.path()));
+    let standard_name = coordinate.and_then(|found| found.node.metadata.attributes.get("standard_name"));
+    slab.array.dimension_name(slab.dimension).is_some_and(is_of_lead_time)
+        || standard_name.and_then(Json::as_str) == Some("forecast_period")
+        || read.is_some_and(|read| matches!(read.coordinate.values, Values::Durations(_)))
+}
+
+/// Returns whether a variable of the same group stores all chunks along the dimension, so that what is absent is absent of
+/// this one alone.
+fn sibling_begins(store: &StoreObservation<'_>, slab: &Slab<'_, '_>) -> bool {
+    let name = slab.array.dimension_name(slab.dimension);
+    let beside = |other: &&ArrayObservation<'_>| {
+        let metadata = &other.node.metadata;
+        other.path() != slab.array.path()
+            && other.group() == slab.array.group()
+            && metadata.shape() == slab.array.node.metadata.shape()
+            && other.dimension_name(slab.dimension) == name
+    };
+    let whole =
+        |other: &ArrayObservation<'_>| other.occupancy().is_some_and(|(total, stored)| total == stored);
+    store.arrays.iter().filter(beside).any(whole)
+}
+
+/// Returns whether a variable tells of an interval, which the first moment does not have: sums, means and extremes.
+/// Source: CF conventions, section 7.3; ECMWF's stepType.
+fn is_of_an_interval(array: &ArrayObservation<'_>) -> bool {
+    const WORDS: [&str; 10] = [
+        "accum",
+        "precip",
+        "rain",
+        "snowfall",
+        "radiation",
+        "runoff",
+        "evaporation",
+        "gust",
+        "maximum",
+        "minimum",
+    ];
+    const NAMES: [&str; 28] = [
+        "tp", "cp", "lsp", "sf", "pr", "ssr", "str", "ssrd", "strd", "tsr", "ttr", "ssrc", "strc", "slhf",
+        "sshf", "e", "pev", "ro", "sro", "ssro", "fdir", "cdir", "sund", "fg10", "i10fg", "mx2t", "mn2t",
+        "gust",
+    ];
+    let attributes = &array.node.metadata.attributes;
+    let text = |name| attributes.get(name).and_then(Json::as_str).unwrap_or_default();
+    let step_type = text("GRIB_stepType");
+    let methods = text("cell_methods");
+    let names = [text("standard_name"), text("long_name"), array.name()].join(" ").to_lowercase();
+    ["accum", "avg", "max", "min", "diff"].contains(&step_type)
+        || ["sum", "mean", "maximum", "minimum"].iter().any(|how| methods.contains(&format!("time: {how}")))
+        || WORDS.iter().any(|word| names.contains(word))
+        || NAMES.contains(&array.name())
 }
 
 /// Returns whether what is absent has stored chunks on both sides, all of it.

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use zkit_report::{Confidence, Severity};
 
-use super::undersized_store::families;
 use crate::depth::Depth;
+use crate::families::alike;
 use crate::finder::Finder;
 use crate::observe::CacheObservation;
 use crate::rule::{Check, Rule};
@@ -21,7 +21,8 @@ version of the program.
 
 On disk: no folder of that name.
 
-Legitimate: unrelated stores in one folder share few arrays, and are not compared.
+Legitimate: unrelated stores in one folder share little data, and are not compared: only stores are that share most of
+their arrays, by name and dimensions, coordinates left out.
 
 What to do: write the store again, or add the array.",
     check: Check::Cache(check),
@@ -31,7 +32,7 @@ What to do: write the store again, or add the array.",
 const NAMES_MOST: usize = 8;
 
 fn check(cache: &CacheObservation<'_>, finder: &mut Finder<'_>) {
-    for family in families(cache.stores) {
+    for family in alike(cache.stores) {
         let mut having: BTreeMap<&str, usize> = BTreeMap::new();
         for array in family.iter().flat_map(|store| &store.arrays) {
             *having.entry(&array.path).or_default() += 1;

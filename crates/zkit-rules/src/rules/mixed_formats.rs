@@ -6,8 +6,8 @@ use zkit_core::hierarchy::ArrayNode;
 use zkit_core::metadata::ZarrFormat;
 use zkit_report::{Confidence, Severity};
 
-use super::undersized_store::families;
 use crate::depth::Depth;
+use crate::families::alike;
 use crate::finder::Finder;
 use crate::observe::{ArrayObservation, CacheObservation, StoreObservation};
 use crate::rule::{Check, Rule};
@@ -77,7 +77,7 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
 
 /// Finds the stores of a cache that have another format than most.
 fn check_together(cache: &CacheObservation<'_>, finder: &mut Finder<'_>) {
-    for family in families(cache.stores) {
+    for family in alike(cache.stores) {
         let mut formats: BTreeMap<&[ZarrFormat], Vec<&str>> = BTreeMap::new();
         for store in family.iter().filter(|store| !store.formats.is_empty()) {
             formats.entry(&store.formats).or_default().push(&store.url);

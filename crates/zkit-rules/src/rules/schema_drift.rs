@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use zkit_core::metadata::ZarrFormat;
 use zkit_report::{Confidence, Severity};
 
-use super::undersized_store::families;
 use crate::depth::Depth;
+use crate::families::{alike, is_usual};
 use crate::finder::Finder;
 use crate::observe::CacheObservation;
 use crate::rule::{Check, Rule};
@@ -26,7 +26,8 @@ On disk: the same array with another data type, other dimension names, other len
 dimension, other chunks, codecs or units.
 
 Legitimate: attributes such as history and dates differ on purpose and are not compared. Times may be counted
-from another day in each store, as readers that know CF decode them; that is a note. Folders of unrelated stores share few arrays, and are left alone.
+from another day in each store, as readers that know CF decode them; that is a note. Only stores are compared that share
+most of their data, by the names of arrays and of dimensions, and only where most of them agree.
 
 What to do: write the odd stores again with the settings of the others: zkit recompress ODD NEW --chunks ...
 --codec ....",
@@ -37,7 +38,7 @@ What to do: write the odd stores again with the settings of the others: zkit rec
 const PATHS_MOST: usize = 100;
 
 fn check(cache: &CacheObservation<'_>, finder: &mut Finder<'_>) {
-    for family in families(cache.stores) {
+    for family in alike(cache.stores) {
         let mut paths: BTreeMap<&str, Vec<(&StoreSummary, &ArraySummary)>> = BTreeMap::new();
         for store in &family {
             for array in &store.arrays {
@@ -86,10 +87,11 @@ type Fact = fn(&ArraySummary) -> String;
 const FACTS: &[(&str, Severity, Fact)] = &[
     ("data type", Severity::Warning, |array| array.data_type.clone()),
     ("dimensions", Severity::Error, |array| match &array.dimension_names {
-        Some(names) => {
+        // formats write "none has a name" in their own ways
+        Some(names) if names.iter().flatten().any(|name| !name.is_empty()) => {
             format!("{:?}", names.iter().map(|name| name.as_deref().unwrap_or("")).collect::<Vec<_>>())
         }
-        None => format!("{} without names", array.shape.len()),
+        _ => format!("{} without names", array.shape.len()),
     }),
     ("lengths behind the first dimension", Severity::Error, |array| {
         format!("{:?}", array.shape.get(1..).unwrap_or(&[]))
@@ -127,6 +129,9 @@ fn find_odd<'a>(
     }
     let Some((usual, most)) = seen.iter().max_by_key(|(_, stores)| stores.len()) else { return };
     let (usual, agreeing, like) = (usual.clone(), (most.len(), arrays.len()), most[0].1);
+    if !is_usual(agreeing.0, agreeing.1, like) {
+        return;
+    }
     for (found, stores) in seen.into_iter().filter(|(found, _)| *found != usual) {
         for (store, array) in stores {
             let (found, usual, arrays) = (found.clone(), usual.clone(), (array, like));
@@ -147,7 +152,13 @@ fn report_odd(store: &str, what: &str, severity: Severity, odd: &[Odd<'_>], find
             let attributes = odd_attributes((found, usual), *arrays);
             format!("{subject} {attributes} differ from those in {most} of {all} stores")
         }
-        TIME_UNITS => format!("{subject} times are counted otherwise than in {most} of {all} stores"),
+        TIME_UNITS => {
+            let whose =
+                if array.is_some() { "its time units".to_owned() } else { format!("{subject} time units") };
+            format!(
+                "{whose} differ ({most} of {all} stores have another epoch or unit); harmless where times are decoded"
+            )
+        }
         _ => format!("{subject} {what}: {found}, in {most} of {all} stores: {usual}"),
     };
     let paths: Vec<&str> = odd.iter().map(|odd| odd.path).take(PATHS_MOST).collect();
@@ -221,6 +232,27 @@ mod tests {
     }
 
     #[test]
+    fn dimensions_without_names_are_the_same_in_every_format() {
+        let v3 = |names: &str| {
+            format!(
+                r#"{{"zarr_format":3,"node_type":"array","shape":SHAPE,"data_type":"float32","fill_value":0,{names}
+                "chunk_grid":{{"name":"regular","configuration":{{"chunk_shape":SHAPE}}}},
+                "chunk_key_encoding":{{"name":"default"}},"codecs":[{{"name":"bytes","configuration":{{"endian":"little"}}}}]}}"#
+            )
+        };
+        let found = |shape: &str, names: &str| {
+            let lengths: Vec<u64> = serde_json::from_str(shape).unwrap();
+            let one = TestStore::new().array("crs", &v2_array(&lengths, &lengths));
+            let other = TestStore::bare().file("zarr.json", br#"{"zarr_format":3,"node_type":"group"}"#);
+            let other = other.file("crs/zarr.json", v3(names).replace("SHAPE", shape).as_bytes());
+            cache_findings("schema-drift", &[one, other])
+        };
+        assert_eq!(found("[]", r#""dimension_names":[],"#), []);
+        assert_eq!(found("[4]", r#""dimension_names":[null],"#), []);
+        assert_eq!(found("[4]", r#""dimension_names":["x"],"#).len(), 1);
+    }
+
+    #[test]
     fn times_counted_from_another_day_are_a_note_and_another_calendar_is_a_warning() {
         let store = |attributes: &str| {
             TestStore::new().array("time", &v2_array(&[8], &[2])).file("time/.zattrs", attributes.as_bytes())
@@ -228,7 +260,10 @@ mod tests {
         let year = |year: u32| store(&format!(r#"{{"units": "days since {year}-01-01"}}"#));
         let found = cache_findings("schema-drift", &[year(2020), year(2020), year(2021)]);
         assert_eq!((found.len(), found[0].severity), (1, Severity::Info));
-        assert_eq!(found[0].message, "its times are counted otherwise than in 2 of 3 stores");
+        assert_eq!(
+            found[0].message,
+            "its time units differ (2 of 3 stores have another epoch or unit); harmless where times are decoded"
+        );
         let odd = store(r#"{"units": "days since 2020-01-01", "calendar": "noleap"}"#);
         let found = cache_findings("schema-drift", &[year(2020), year(2020), odd]);
         assert_eq!((found.len(), found[0].severity), (1, Severity::Warning), "{found:?}");

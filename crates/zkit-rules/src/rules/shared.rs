@@ -57,7 +57,7 @@ pub(crate) fn report_faults(
 
 /// Returns `3 of 8 chunks are cut off; the first, `c/2/0`: 12 bytes, expected 4000`.
 pub(crate) fn message_of(array: &ArrayObservation<'_>, faulty: &FaultyChunks, what: &str) -> String {
-    let (count, key) = (faulty.chunks.len(), chunk_key(array, faulty.first));
+    let (count, key) = (faulty.chunks.len(), array.chunk_key(faulty.first));
     let stored = array.occupancy().map_or(count, |(_, stored)| stored);
     let of = format!("{} of {} stored chunks", format::count(count), format::count(stored));
     match count {
@@ -122,14 +122,6 @@ fn report_repository(
         let draft = finder.array(path, message).chunks(boxes).remedy(remedy);
         draft.evidence("chunk_count", chunks.count).evidence("object", chunks.object.clone());
     }
-}
-
-/// Returns the key of a stored chunk, relative to its array.
-pub(crate) fn chunk_key(array: &ArrayObservation<'_>, position: u64) -> String {
-    let mut key = String::new();
-    let metadata = &array.node.metadata;
-    metadata.chunk_keys.push_key(&metadata.grid.index_at(position), &mut key);
-    key
 }
 
 /// Names stored chunks in a finding.

@@ -1,10 +1,10 @@
 //! `undersized-store`: a store holds far fewer bytes than it should.
 
-use std::collections::BTreeSet;
 use zkit_report::format;
 use zkit_report::{Confidence, Severity};
 
 use crate::depth::Depth;
+use crate::families::alike;
 use crate::finder::Finder;
 use crate::observe::CacheObservation;
 use crate::rule::{Check, Rule};
@@ -57,7 +57,7 @@ fn check(cache: &CacheObservation<'_>, finder: &mut Finder<'_>) {
                 .remedy("write the store again");
         }
     }
-    for family in families(cache.stores).into_iter().filter(|family| family.len() >= PEERS_LEAST) {
+    for family in alike(cache.stores).into_iter().filter(|family| family.len() >= PEERS_LEAST) {
         let mut shares: Vec<f64> = family.iter().filter_map(|store| share(store)).collect();
         shares.sort_by(f64::total_cmp);
         let Some(&usual) = shares.get(shares.len() / 2) else { continue };
@@ -107,26 +107,6 @@ fn share(store: &StoreSummary) -> Option<f64> {
     let promised: f64 = data().map(|array| array.decoded_bytes as f64).sum();
     let stored: f64 = data().filter_map(|array| array.bytes_stored).map(|bytes| bytes as f64).sum();
     (promised > 0.0).then(|| stored / promised)
-}
-
-/// Returns the groups of stores that share most of their arrays: those that can be compared.
-pub(crate) fn families(stores: &[StoreSummary]) -> Vec<Vec<&StoreSummary>> {
-    let mut families: Vec<(BTreeSet<&str>, Vec<&StoreSummary>)> = Vec::new();
-    for store in stores.iter().filter(|store| !store.arrays.is_empty()) {
-        let paths: BTreeSet<&str> = store.arrays.iter().map(|array| array.path.as_str()).collect();
-        let akin = |known: &BTreeSet<&str>| {
-            let common = known.intersection(&paths).count();
-            common * 2 >= known.len().min(paths.len()).max(1) && common * 4 >= known.len().max(paths.len())
-        };
-        match families.iter_mut().find(|(known, _)| akin(known)) {
-            Some((known, members)) => {
-                members.push(store);
-                known.extend(paths);
-            }
-            None => families.push((paths, vec![store])),
-        }
-    }
-    families.into_iter().map(|(_, members)| members).filter(|members| members.len() > 1).collect()
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use super::shared::{report_defects, report_keys};
 use crate::depth::Depth;
 use crate::finder::Finder;
 use crate::observe::{ArrayObservation, StoreObservation};
+use crate::pyramid::levels_outside;
 use crate::rule::{Check, Rule};
 
 pub(crate) const RULE: Rule = Rule {
@@ -22,6 +23,8 @@ A name is empty, holds `..`, a NUL or a control character, or two names differ i
 joins it to a path reads or writes elsewhere, and a copy on another file system loses one of the two. A name
 holds characters that nobody sees or that turn the text around them, or is that of a device on Windows: it is
 not what it looks like, or cannot be a file there.
+
+An image that names levels outside of the store (`multiscales` with `../../other/0`) leads readers there, too.
 
 On disk: such keys in .zmetadata or in zarr.json's consolidated metadata, such directories, or such
 names of members of a zip file.
@@ -45,6 +48,18 @@ fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
             "do not unpack the zip file; zip the store again without them",
         );
         report_keys(finder, None, &Keys { count: names.len() as u64, examples }, told);
+    }
+    for group in &store.hierarchy.groups {
+        let outside = levels_outside(group);
+        let Some(first) = outside.first() else { continue };
+        let more = if outside.len() > 1 { format!(" and {} more", outside.len() - 1) } else { String::new() };
+        finder
+            .array(
+                &group.path,
+                format!("its `multiscales` names levels outside of the store: `{first}`{more}"),
+            )
+            .evidence("levels", outside)
+            .remedy("name arrays below this group in multiscales, and copy what lies outside into the store");
     }
     let mut folded: HashMap<String, &str> = HashMap::new();
     let groups = store.hierarchy.groups.iter().map(|group| group.path.as_str());
@@ -104,6 +119,20 @@ mod tests {
     use zkit_report::Severity;
 
     use crate::testing::{TestStore, v2_array, zip_of};
+
+    #[test]
+    fn levels_of_an_image_outside_of_the_store_are_found() {
+        let image = |level: &str| {
+            let attributes =
+                format!(r#"{{"multiscales": [{{"datasets": [{{"path": "0"}}, {{"path": "{level}"}}]}}]}}"#);
+            let store = TestStore::new().file("g/.zgroup", br#"{"zarr_format": 2}"#);
+            store.file("g/.zattrs", attributes.as_bytes()).findings("unsafe-name")
+        };
+        for level in ["../../outside/0", "a/../../../x", "/etc/0", "s3://bucket/0"] {
+            assert_eq!(image(level).len(), 1, "{level}");
+        }
+        assert_eq!(image("../other/0"), []);
+    }
 
     #[test]
     fn members_of_a_zip_file_that_lead_out_are_found() {

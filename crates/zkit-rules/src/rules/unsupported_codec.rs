@@ -1,12 +1,14 @@
 //! `unsupported-codec`: chunks are encoded by a codec that zkit does not decode.
 
-use zkit_report::{Confidence, Severity};
+use zkit_report::{Confidence, Severity, format};
 
-use super::shared::report_defects;
+use super::shared::{report_defects, with_chunks};
+use crate::boxes::Runs;
 use crate::depth::Depth;
 use crate::finder::Finder;
 use crate::observe::StoreObservation;
 use crate::rule::{Check, Rule};
+use crate::values::seen;
 
 pub(crate) const RULE: Rule = Rule {
     id: "unsupported-codec",
@@ -18,7 +20,8 @@ pub(crate) const RULE: Rule = Rule {
 The chunks of the array pass through a codec that zkit knows by name at most. They are listed and counted;
 their content is not audited.
 
-On disk: a codec, compressor or filter of another name in the metadata.
+On disk: a codec, compressor or filter of another name in the metadata; chunks of json2 or msgpack2 that hold other
+objects than texts (seen when they are decoded).
 
 Legitimate: always; a reader with the right plugin decodes it. The note says what the audit did not see.
 
@@ -28,7 +31,22 @@ specification.",
 };
 
 fn check(store: &StoreObservation<'_>, finder: &mut Finder<'_>) {
-    report_defects(store, finder, "unsupported-codec", "audit its values with the program that wrote them");
+    let remedy = "audit its values with the program that wrote them";
+    report_defects(store, finder, "unsupported-codec", remedy);
+    for (array, values) in seen(store) {
+        let Some(first) = values.unsupported.examples.first() else { continue };
+        let (count, key) = (values.unsupported.stored.len(), array.chunk_key(first.position));
+        let message = match count {
+            1 => format!("chunk `{key}` was not decoded: {}", first.reason),
+            _ => format!(
+                "{} were not decoded; the first, `{key}`: {}",
+                format::counted(count, "chunk", "chunks"),
+                first.reason
+            ),
+        };
+        let draft = finder.array(array.path(), message).remedy(remedy);
+        with_chunks(draft, array, &Runs::of(&values.unsupported.stored));
+    }
 }
 
 #[cfg(test)]

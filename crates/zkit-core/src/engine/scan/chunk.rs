@@ -9,7 +9,7 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::elements::{element_kind, holds_text, missing_values};
-use super::gather::{BadUnit, Flags, Found, Gather, UnitFacts, UnitGrid};
+use super::gather::{BadUnit, Flags, Found, Gather, Skipped, UnitFacts, UnitGrid};
 use super::profile::Profiles;
 use super::rows::RowCounts;
 use super::unit::Unit;
@@ -26,6 +26,9 @@ use crate::units::{Bytes as Size, saturating_usize};
 /// Elements without fixed size decode to so many times their chunk at most, or to so many bytes.
 const VARIABLE_RATIO_MOST: u64 = 4096;
 const VARIABLE_LEAST_BYTES: u64 = 96 << 20;
+
+/// Which part of the memory budget one thread may take for what it decodes: the fourth.
+pub(super) const DECODED_SHARE: u64 = 4;
 
 /// Elements that are scanned at once: with what they were decoded from they stay in the second-level cache.
 const PIECE_BYTES: usize = 128 << 10;
@@ -98,12 +101,19 @@ pub(super) enum Source<'b> {
 enum Failure {
     Corrupt(String),
     Unreadable(String),
-    Skipped(String),
+    OverBudget(String),
+    Unsupported(String),
+    Cancelled,
 }
 
 impl From<CodecError> for Failure {
     fn from(error: CodecError) -> Self {
-        Self::Corrupt(error.to_string())
+        match error {
+            // a header of another version is what damage looks like: what is not supported is known by other means
+            CodecError::Corrupt { .. } | CodecError::Size { .. } | CodecError::Unsupported { .. } => {
+                Self::Corrupt(error.to_string())
+            }
+        }
     }
 }
 
@@ -111,7 +121,9 @@ impl From<&Error> for Failure {
     fn from(error: &Error) -> Self {
         match error.kind() {
             ErrorKind::Corrupt => Self::Corrupt(error.one_line()),
-            ErrorKind::OverBudget | ErrorKind::Cancelled => Self::Skipped(error.one_line()),
+            ErrorKind::OverBudget => Self::OverBudget(error.one_line()),
+            ErrorKind::Unsupported => Self::Unsupported(error.one_line()),
+            ErrorKind::Cancelled => Self::Cancelled,
             _ => Self::Unreadable(error.one_line()),
         }
     }
@@ -126,32 +138,31 @@ struct Place<'a> {
 }
 
 impl<'a> Prepared<'a> {
-    /// Prepares an array; threads may take `decoded_limit` bytes for what they decode. The error says in words why it
-    /// cannot be scanned.
+    /// Prepares an array; threads may take `decoded_limit` bytes for what they decode. The error says why it cannot be
+    /// scanned.
     pub(super) fn new(
         store: &'a Store,
         array: &'a ArrayNode,
         decoded_limit: u64,
         sampled: Option<u64>,
-    ) -> std::result::Result<Self, String> {
+    ) -> std::result::Result<Self, Skipped> {
         let metadata = &array.metadata;
         let unknown = metadata.unknown_codecs();
         if !unknown.is_empty() {
-            return Err(format!("zkit does not decode the codec `{}`", unknown.join("`, `")));
+            let why = format!("zkit does not decode the codec `{}`", unknown.join("`, `"));
+            return Err(Skipped::Unsupported(why));
         }
         store.cover(array.prefix(), metadata.sums_up_chunks());
         let chain = match metadata.grid.regular_shape() {
-            Some(shape) => Some(Chain::compile(metadata, &shape).map_err(|error| error.to_string())?),
+            Some(shape) => Some(
+                Chain::compile(metadata, &shape).map_err(|error| Skipped::Unsupported(error.to_string()))?,
+            ),
             None => None,
         };
         let decoded = metadata.chunk_decoded_bytes();
         let streams = chain.as_ref().is_some_and(|chain| streams(chain) || chain.shard().is_some());
         if let Some(bytes) = decoded.filter(|&bytes| !streams && bytes > decoded_limit) {
-            let limit = Size(decoded_limit);
-            return Err(format!(
-                "one chunk decodes to {}, the memory budget leaves {limit} for it",
-                Size(bytes)
-            ));
+            return Err(Skipped::OverBudget(too_large(bytes, decoded_limit)));
         }
         let fill = metadata.fill_value.element(&metadata.data_type);
         let scanner = element_kind(&metadata.data_type).map(|kind| {
@@ -238,14 +249,20 @@ impl<'a> Prepared<'a> {
         found: &mut Found,
     ) {
         let bad = |reason| BadUnit { position, inner: None, reason };
+        let left_out = |found: &Found| found.over_budget.len() + found.unsupported.len();
+        let before = left_out(found);
         match self.scan_stored(position, source, (buffers, thread), shared, found) {
+            Ok(()) if left_out(found) > before => {}
             Ok(()) => found.chunks += 1,
             Err(Failure::Corrupt(reason)) => {
                 found.chunks += 1;
                 found.corrupt.push(bad(reason));
             }
             Err(Failure::Unreadable(reason)) => found.unreadable.push(bad(reason)),
-            Err(Failure::Skipped(reason)) => found.skipped = Some(reason),
+            Err(Failure::OverBudget(reason)) => found.over_budget.push(bad(reason)),
+            Err(Failure::Unsupported(reason)) => found.unsupported.push(bad(reason)),
+            // the run ends without a result
+            Err(Failure::Cancelled) => {}
         }
     }
 
@@ -265,7 +282,8 @@ impl<'a> Prepared<'a> {
         let chain = match &self.chain {
             Some(chain) => chain,
             None => {
-                own = Chain::compile(&self.array.metadata, &grid.chunk_shape(&chunk_index))?;
+                own = Chain::compile(&self.array.metadata, &grid.chunk_shape(&chunk_index))
+                    .map_err(|error| Failure::Unsupported(error.to_string()))?;
                 &own
             }
         };
@@ -305,16 +323,33 @@ impl<'a> Prepared<'a> {
     ) -> std::result::Result<Option<&'b [u8]>, Failure> {
         match source {
             Source::Fetched(Ok(bytes)) => Ok(bytes.as_deref()),
-            Source::Fetched(Err(error)) => Err(error.into()),
+            Source::Fetched(Err(error)) => Err(self.read_failure(key, error)),
             Source::Read => {
                 let started = Instant::now();
-                let present =
-                    self.store.get(key, self.encoded_limit, buffer).map_err(|error| Failure::from(&error))?;
+                let present = self
+                    .store
+                    .get(key, self.encoded_limit, buffer)
+                    .map_err(|error| self.read_failure(key, &error))?;
                 meter.read_time.add_time(started.elapsed());
                 meter.bytes_read.add(buffer.len() as u64);
                 Ok(present.then_some(buffer.as_slice()))
             }
         }
+    }
+
+    /// Returns why an object could not be read. One that is larger than any chunk of its array can be is no chunk, however
+    /// much memory there is.
+    fn read_failure(&self, key: &str, error: &Error) -> Failure {
+        let bounded = self.array.metadata.chunk_decoded_bytes().is_some();
+        if error.kind() == ErrorKind::OverBudget
+            && bounded
+            && let Ok(Some(size)) = self.store.get_range(key, 0, 1, &mut Vec::new())
+            && size > self.encoded_limit
+        {
+            let (size, most) = (Size(size), Size(self.encoded_limit));
+            return Failure::Corrupt(format!("it holds {size}, a chunk of this array {most} at most"));
+        }
+        Failure::from(error)
     }
 
     /// Scans a chunk that is stored as it is, without ever holding all of it.
@@ -419,10 +454,7 @@ impl<'a> Prepared<'a> {
             }
         }
         if step as u64 > self.decoded_limit {
-            let (found, limit) = (Size(step as u64), Size(self.decoded_limit));
-            return Err(Failure::Skipped(format!(
-                "{found} decode at once, the memory budget leaves {limit}"
-            )));
+            return Err(Failure::OverBudget(too_large(step as u64, self.decoded_limit)));
         }
         for start in (0..whole).step_by(step.max(1)) {
             let range = start..whole.min(start + step);
@@ -449,7 +481,18 @@ impl<'a> Prepared<'a> {
     ) -> std::result::Result<(), Failure> {
         // metadata does not say how large they are: a small chunk must not make a large one
         let plausible = (encoded.len() as u64).saturating_mul(VARIABLE_RATIO_MOST).max(VARIABLE_LEAST_BYTES);
-        let elements = chain.decode_variable(codec, encoded, self.decoded_limit.min(plausible))?;
+        let limit = self.decoded_limit.min(plausible);
+        let elements = chain.decode_variable(codec, encoded, limit).map_err(|error| match error {
+            CodecError::Size { expected, .. } if expected == limit && limit < plausible => {
+                let limit = Size(limit);
+                Failure::OverBudget(format!(
+                    "it decodes to more than the memory budget leaves for it, {limit}"
+                ))
+            }
+            // objects that are no texts
+            CodecError::Unsupported { .. } => Failure::Unsupported(error.to_string()),
+            error => error.into(),
+        })?;
         if let Some(at) = elements.first_not_utf8().filter(|_| holds_text(&self.array.metadata)) {
             return Err(CodecError::corrupt("vlen-utf8", format!("element {at} is not UTF-8")).into());
         }
@@ -495,6 +538,16 @@ impl<'a> Prepared<'a> {
         found.units.push((facts_of(place.position, &statistics, digest), flags));
         found.statistics.join(&statistics);
     }
+}
+
+/// Says that so many bytes decode at once, and which budget they need.
+fn too_large(bytes: u64, limit: u64) -> String {
+    let needed = bytes.saturating_mul(DECODED_SHARE).div_ceil(1 << 20);
+    format!(
+        "{} decode at once, the memory budget leaves {} for that: pass --memory {needed}MiB or more",
+        Size(bytes),
+        Size(limit)
+    )
 }
 
 /// Returns a hash of the length and some of the bytes of a chunk of numbers, whose statistics tell the rest; of all the

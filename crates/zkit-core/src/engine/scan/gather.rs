@@ -52,10 +52,34 @@ pub struct ArrayValues {
     pub corrupt: BadUnits,
     /// Chunks that could not be read.
     pub unreadable: BadUnits,
+    /// Chunks that were not decoded: the memory budget is too small for them.
+    pub over_budget: BadUnits,
+    /// Chunks that hold what zkit does not decode.
+    pub unsupported: BadUnits,
     /// A value that seems to stand for missing ones, and is not declared.
     pub stand_in: Option<StandIn>,
     /// Why the array was not looked at, or not all of it.
-    pub skipped: Option<String>,
+    pub skipped: Option<Skipped>,
+}
+
+/// Why an array was not looked at, whatever its single chunks are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Skipped {
+    /// Its codecs, or its metadata, are not decoded by zkit.
+    Unsupported(String),
+    /// Each of its chunks needs more memory than there is.
+    OverBudget(String),
+    /// Nothing says which chunks are stored.
+    Unlisted(String),
+}
+
+impl Skipped {
+    /// Returns the reason in words.
+    pub fn why(&self) -> &str {
+        match self {
+            Self::Unsupported(why) | Self::OverBudget(why) | Self::Unlisted(why) => why,
+        }
+    }
 }
 
 /// How much of an array was looked at.
@@ -174,7 +198,8 @@ pub(super) struct Found {
     pub(super) absent_elements: u64,
     pub(super) corrupt: Vec<BadUnit>,
     pub(super) unreadable: Vec<BadUnit>,
-    pub(super) skipped: Option<String>,
+    pub(super) over_budget: Vec<BadUnit>,
+    pub(super) unsupported: Vec<BadUnit>,
 }
 
 /// What is remarkable of a chunk.
@@ -203,7 +228,8 @@ struct Kept {
     infinite: ChunkSet,
     corrupt: BadUnits,
     unreadable: BadUnits,
-    skipped: Option<String>,
+    over_budget: BadUnits,
+    unsupported: BadUnits,
 }
 
 impl Gather {
@@ -219,7 +245,6 @@ impl Gather {
         kept.coverage.chunks_seen += found.chunks;
         kept.coverage.bytes_seen += found.bytes;
         kept.absent_elements += found.absent_elements;
-        kept.skipped = kept.skipped.take().or(found.skipped);
         for (facts, flags) in &found.units {
             let position = facts.position;
             if flags.all_fill {
@@ -247,6 +272,8 @@ impl Gather {
         }
         found.corrupt.into_iter().for_each(|unit| kept.corrupt.add(unit));
         found.unreadable.into_iter().for_each(|unit| kept.unreadable.add(unit));
+        found.over_budget.into_iter().for_each(|unit| kept.over_budget.add(unit));
+        found.unsupported.into_iter().for_each(|unit| kept.unsupported.add(unit));
     }
 
     /// Returns the least and the largest value so far, and what single chunks hold, if that was kept.
@@ -289,8 +316,10 @@ impl Gather {
             infinite: kept.infinite,
             corrupt: kept.corrupt,
             unreadable: kept.unreadable,
+            over_budget: kept.over_budget,
+            unsupported: kept.unsupported,
             stand_in: array.stand_in,
-            skipped: array.skipped.or(kept.skipped),
+            skipped: array.skipped,
         }
     }
 }
@@ -305,5 +334,5 @@ pub(super) struct Whole<'a> {
     pub(super) grid: UnitGrid,
     pub(super) counts: Vec<u64>,
     pub(super) stand_in: Option<StandIn>,
-    pub(super) skipped: Option<String>,
+    pub(super) skipped: Option<Skipped>,
 }

@@ -7,8 +7,8 @@ use std::time::Instant;
 use bytes::Bytes;
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use super::chunk::{Prepared, Shared, Source, Thread, elements_of};
-use super::gather::{ArrayValues, FACTS_MOST, Found, Whole};
+use super::chunk::{DECODED_SHARE, Prepared, Shared, Source, Thread, elements_of};
+use super::gather::{ArrayValues, FACTS_MOST, Found, Skipped, Whole};
 use super::profile::PROFILE_BYTES;
 use super::sample::{Sample, Stock, draw, shares};
 use super::stand_in::{self, StandIn};
@@ -76,8 +76,10 @@ pub fn scan_values(
     meter.arrays_total.add(targets.len() as u64);
     let memory = resources.memory_bytes.max(1 << 20);
     let sampled = (sample != Sample::Full).then_some(seed);
-    let prepared: Vec<std::result::Result<Prepared<'_>, String>> =
-        targets.iter().map(|target| Prepared::new(store, target.array, memory / 4, sampled)).collect();
+    let prepared: Vec<std::result::Result<Prepared<'_>, Skipped>> = targets
+        .iter()
+        .map(|target| Prepared::new(store, target.array, memory / DECODED_SHARE, sampled))
+        .collect();
     let (profile_bytes, facts_left) = (AtomicI64::new(PROFILE_BYTES), AtomicI64::new(FACTS_MOST));
     let shared = Shared { meter, profile_bytes: &profile_bytes };
     let work =
@@ -101,7 +103,7 @@ pub fn scan_values(
 /// all, the others, the largest first, by as many as memory allows.
 fn tiers(
     targets: &[ScanTarget<'_>],
-    prepared: &[std::result::Result<Prepared<'_>, String>],
+    prepared: &[std::result::Result<Prepared<'_>, Skipped>],
     memory: u64,
     jobs: usize,
 ) -> Vec<(usize, Vec<usize>)> {
@@ -139,7 +141,7 @@ fn run_length(decoded_bytes: u64) -> u64 {
 struct Work<'a> {
     store: &'a Store,
     targets: &'a [ScanTarget<'a>],
-    prepared: &'a [std::result::Result<Prepared<'a>, String>],
+    prepared: &'a [std::result::Result<Prepared<'a>, Skipped>],
     sample: Sample,
     seed: u64,
     shared: Shared<'a>,
@@ -324,7 +326,7 @@ fn stock(target: &ScanTarget<'_>) -> Stock {
 
 /// Puts together what is known of one array.
 fn finished(
-    prepared: std::result::Result<Prepared<'_>, String>,
+    prepared: std::result::Result<Prepared<'_>, Skipped>,
     target: &ScanTarget<'_>,
     stand_in: Option<StandIn>,
 ) -> ArrayValues {
@@ -354,9 +356,13 @@ fn finished(
             let (unit_grid, counts) = prepared.unit_grid();
             let (scanner, fill) = (prepared.scanner.as_ref(), prepared.fill.as_deref());
             let unlisted = target.listing.is_none() && grid.total().is_none_or(|total| total > UNLISTED_MOST);
-            let skipped =
-                unlisted.then(|| "its chunks cannot be listed, and are too many to ask for".to_owned());
+            let why = || "its chunks cannot be listed, and are too many to ask for".to_owned();
+            let skipped = unlisted.then(|| Skipped::Unlisted(why()));
             prepared.gather.finish(Whole { scanner, fill, grid: unit_grid, counts, skipped, ..whole })
+        }
+        // where nothing is stored, nothing was left out
+        Err(Skipped::OverBudget(_)) if target.listing.is_some_and(|listing| listing.stored.is_empty()) => {
+            ArrayValues::skipped(whole)
         }
         Err(why) => ArrayValues::skipped(Whole { skipped: Some(why), ..whole }),
     }

@@ -163,8 +163,56 @@ fn an_absurd_chunk_is_left_out_with_a_reason() {
     let zlib = text.replace("\"compressor\":null", "\"compressor\":{\"id\":\"zlib\",\"level\":1}");
     std::fs::write(&path, zlib).unwrap();
     let values = values_of(folder.path());
-    assert!(values.skipped.unwrap().contains("memory budget"));
+    assert!(matches!(values.skipped, Some(Skipped::OverBudget(why)) if why.contains("memory budget")));
     assert_eq!(values.coverage.chunks_seen, 0);
+    // of what is not stored nothing was left out
+    std::fs::remove_file(folder.path().join("0")).unwrap();
+    assert_eq!(values_of(folder.path()).skipped, None);
+}
+
+#[test]
+fn an_object_larger_than_any_chunk_of_its_array_is_corrupt_however_little_memory_there_is() {
+    let folder = store(&[4], &[2], "0.0", &[("0", Some(vec![1.0; 2])), ("1", Some(vec![1.0; 2]))]);
+    let path = folder.path().join(".zarray");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let zlib = text.replace("\"compressor\":null", "\"compressor\":{\"id\":\"zlib\",\"level\":1}");
+    std::fs::write(&path, zlib).unwrap();
+    std::fs::File::options().write(true).open(folder.path().join("1")).unwrap().set_len(1 << 40).unwrap();
+    let values = values_of(folder.path());
+    assert!(values.over_budget.is_empty());
+    let reason = &values.corrupt.examples[1].reason;
+    assert!(reason.starts_with("it holds 1.0 TiB, a chunk of this array 16.0 MiB"), "{reason}");
+}
+
+#[test]
+fn texts_that_need_more_memory_than_there_is_are_over_budget_and_other_objects_unsupported() {
+    let text = |codec: &str| {
+        format!(
+            r#"{{"zarr_format": 2, "shape": [2], "chunks": [1], "dtype": "|O", "fill_value": null, "order": "C",
+            "compressor": {{"id": "zlib", "level": 1}}, "filters": [{{"id": "{codec}"}}]}}"#
+        )
+    };
+    let zlib = |bytes: &[u8]| {
+        let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+        std::io::Write::write_all(&mut encoder, bytes).unwrap();
+        encoder.finish().unwrap()
+    };
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join(".zarray"), text("vlen-utf8")).unwrap();
+    let long = 80u32 << 20;
+    let chunk = [&1u32.to_le_bytes()[..], &long.to_le_bytes(), &vec![b'a'; long as usize]].concat();
+    std::fs::write(folder.path().join("0"), zlib(&chunk)).unwrap();
+    let values = values_of(folder.path());
+    assert!(values.corrupt.is_empty() && values.over_budget.stored.contains(0), "{values:?}");
+    assert_eq!(values.coverage.chunks_seen, 0);
+
+    std::fs::remove_file(folder.path().join("0")).unwrap();
+    std::fs::write(folder.path().join(".zarray"), text("json2")).unwrap();
+    std::fs::write(folder.path().join("0"), zlib(br#"[7, "|O", [1]]"#)).unwrap();
+    std::fs::write(folder.path().join("1"), zlib(b"[nothing")).unwrap();
+    let values = values_of(folder.path());
+    assert_eq!(values.unsupported.stored.iter().collect::<Vec<_>>(), [0]);
+    assert_eq!(values.corrupt.stored.iter().collect::<Vec<_>>(), [1]);
 }
 
 #[test]

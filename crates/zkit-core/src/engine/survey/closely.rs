@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use super::faults::{ChunkFault, FaultLog, FaultyChunks};
 use super::files::{self, StoreFiles};
-use super::heads::{Expected, Fault, Window};
+use super::heads::{Expected, Fault, Window, short_shard};
 use super::listing::{self, Asked, Builder, Listed};
 use super::{ArraySurvey, spread, unlisted};
 use crate::cancel::Cancel;
@@ -85,6 +85,7 @@ pub fn survey_store(
                 defects: listed.defects,
                 unreadable: listed.unreadable,
                 faults: listed.faults.finish(),
+                unread_folders: listed.unread_folders,
                 ..ArraySurvey::default()
             },
             Err(error) => unlisted(array, error)?,
@@ -223,7 +224,10 @@ fn look_at_heads(
                 }
                 Err(error) => {
                     survey.unreadable = true;
-                    log.add(ChunkFault::Unreadable, position, || error.one_line());
+                    // where permissions say it already, it is one fault
+                    if !log.of_kind(ChunkFault::Locked).any(|locked| locked == position) {
+                        log.add(ChunkFault::Unreadable, position, || error.one_line());
+                    }
                 }
             }
         }
@@ -297,8 +301,8 @@ fn look_at_index(shard: &ShardCodec, expected: &Expected, bytes: &[u8], size: u6
         .judge(bytes, size)
         .filter(|(fault, _)| matches!(fault, ChunkFault::Pointer | ChunkFault::ErrorBody));
     let Some(index) = index else {
-        let why = format!("a shard of {size} bytes, its index alone has {length}");
-        return Shown::Faulty(foreign.unwrap_or((ChunkFault::Truncated, why)));
+        let why = || short_shard(size, length as u64);
+        return Shown::Faulty(foreign.unwrap_or_else(|| (ChunkFault::Truncated, why())));
     };
     match shard.read_index(&mut Scratch::new(), index, size) {
         Ok(index) => {
@@ -470,6 +474,29 @@ mod tests {
         let faults: Vec<_> =
             broken.arrays.iter().flat_map(|survey| &survey.faults).map(|faulty| faulty.fault).collect();
         assert_eq!(faults, [ChunkFault::ShardIndex]);
+    }
+
+    #[test]
+    fn a_shard_shorter_than_its_index_shows_in_a_listing() {
+        let folder = tempfile::tempdir().unwrap();
+        let metadata = r#"{"zarr_format":3,"node_type":"array","shape":[8],"data_type":"uint8","fill_value":0,
+            "chunk_grid":{"name":"regular","configuration":{"chunk_shape":[4]}},"chunk_key_encoding":{"name":"default"},
+            "codecs":[{"name":"sharding_indexed","configuration":{"chunk_shape":[2],"codecs":[{"name":"bytes"}],
+            "index_codecs":[{"name":"bytes","configuration":{"endian":"little"}}]}}]}"#;
+        std::fs::create_dir(folder.path().join("c")).unwrap();
+        std::fs::write(folder.path().join("zarr.json"), metadata).unwrap();
+        std::fs::write(folder.path().join("c/0"), [0xff; 32]).unwrap();
+        std::fs::write(folder.path().join("c/1"), [0xff; 31]).unwrap();
+        let url = StoreUrl::Local(folder.path().to_owned());
+        let hierarchy = Hierarchy::open(&url, &StoreOptions::default()).unwrap();
+        let (arrays, store) = ([&hierarchy.arrays[0]], hierarchy.store.as_ref().unwrap());
+        for closeness in [Closeness::Listing, Closeness::Headers] {
+            let run: (&dyn Observer, &Cancel) = (&Silent::default(), &Cancel::default());
+            let seen = survey_store(store, &arrays, &arrays, closeness, run).unwrap();
+            let [faulty] = seen.arrays[0].faults.as_slice() else { panic!("{closeness:?}: {seen:?}") };
+            assert_eq!((faulty.fault, faulty.first), (ChunkFault::Truncated, 1), "{closeness:?}");
+            assert_eq!(faulty.why, "a shard of 31 bytes, its index alone has 32");
+        }
     }
 
     #[test]

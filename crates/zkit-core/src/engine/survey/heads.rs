@@ -247,6 +247,11 @@ fn starts_another_frame(bytes: &[u8]) -> bool {
     bytes.first_chunk::<4>().is_some_and(|magic| u32::from_le_bytes(*magic) & 0xffff_fff0 == 0x184d_2a50)
 }
 
+/// Says that a shard has fewer bytes than its index.
+pub(super) fn short_shard(size: u64, index: u64) -> String {
+    format!("a shard of {size} bytes, its index alone has {index}")
+}
+
 /// Compares the length of a chunk whose length is always the same.
 pub(super) fn wrong_length(size: u64, expected: u64) -> Option<Fault> {
     if size < expected {

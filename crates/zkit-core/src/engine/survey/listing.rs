@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use super::faults::{ChunkFault, FaultLog};
-use super::heads::{Expected, wrong_length};
+use super::heads::{Expected, short_shard, wrong_length};
 use super::names::{Named, chunk_like, named};
 use crate::cancel::Cancel;
 use crate::error::{Error, ErrorKind, Result};
@@ -190,6 +190,8 @@ pub(super) struct Listed {
     pub(super) unreadable: bool,
     /// What is wrong with single chunks.
     pub(super) faults: FaultLog,
+    /// Links where folders of chunks should be, which cannot be followed.
+    pub(super) unread_folders: Keys,
 }
 
 /// Chunks of an array that are asked for one by one, at most: a request each.
@@ -335,6 +337,8 @@ pub(super) struct Builder<'a> {
     array: &'a ArrayNode,
     /// Bytes of a stored chunk, where they are always the same and that matters.
     stored_bytes: Option<u64>,
+    /// Bytes that the index of a shard has, where that matters.
+    index_bytes: Option<u64>,
     listing: Listing,
     sample: Sample,
     faults: FaultLog,
@@ -344,6 +348,8 @@ pub(super) struct Builder<'a> {
     dangling: Keys,
     outside: Keys,
     special: Keys,
+    /// Of these three, those where folders of chunks should be.
+    unread_folders: Keys,
 }
 
 impl<'a> Builder<'a> {
@@ -368,11 +374,13 @@ impl<'a> Builder<'a> {
             sample: Vec::new(),
         };
         let sample = Sample { most: sample_most, kept: BTreeSet::new() };
-        let (other_rank, empty, dangling, outside, special) = Default::default();
+        let (other_rank, empty, dangling, outside, special, unread_folders) = Default::default();
         let stored_bytes = expected.and_then(|expected| expected.stored_bytes);
+        let index_bytes = expected.and_then(Expected::shard).map(|shard| shard.index_bytes() as u64);
         Self {
             array,
             stored_bytes,
+            index_bytes,
             listing,
             sample,
             faults: FaultLog::default(),
@@ -381,6 +389,7 @@ impl<'a> Builder<'a> {
             dangling,
             outside,
             special,
+            unread_folders,
         }
     }
 
@@ -390,6 +399,7 @@ impl<'a> Builder<'a> {
         self.listing.changed = self.listing.changed.max(object.changed);
         let Some(index) = metadata.chunk_keys.parse_key(object.key, metadata.grid.rank()) else {
             if object.kind != ObjectKind::Regular && may_hold_chunks(&metadata.chunk_keys, object.key) {
+                self.unread_folders.add(object.key);
                 self.unreadable(object);
             } else {
                 self.other(object);
@@ -479,7 +489,7 @@ impl<'a> Builder<'a> {
         self.listing.parts.add(position, hash);
         self.sample.offer(StoredChunk { position, bytes });
         if object.locked {
-            self.faults.add(ChunkFault::Locked, position, || "its permissions let nobody read it".to_owned());
+            self.faults.add(ChunkFault::Locked, position, || "permission denied".to_owned());
         }
         if bytes == 0 && self.array.metadata.chunk_decoded_bytes() != Some(0) {
             self.empty.add(object.key);
@@ -488,6 +498,8 @@ impl<'a> Builder<'a> {
             self.stored_bytes.and_then(|expected| wrong_length(bytes, expected))
         {
             self.faults.add(fault, position, || why);
+        } else if let Some(index) = self.index_bytes.filter(|&index| bytes < index) {
+            self.faults.add(ChunkFault::Truncated, position, || short_shard(bytes, index));
         }
     }
 
@@ -531,6 +543,7 @@ impl<'a> Builder<'a> {
             defects: defects.into_iter().flatten().collect(),
             unreadable,
             faults: self.faults,
+            unread_folders: self.unread_folders,
         }
     }
 }

@@ -157,7 +157,8 @@ impl<'a> Walk<'a> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Visits what lies below a link to a folder, unless that holds the link itself: such circles hold nothing new.
+    /// Visits what lies below a link to a folder; a link to a folder that holds the link itself is visited as what no reader
+    /// can read.
     fn linked(&mut self, link: &str) -> Result<ControlFlow<()>> {
         if !(self.enter)(&link[self.start_bytes..]) {
             return Ok(ControlFlow::Continue(()));
@@ -178,7 +179,11 @@ impl<'a> Walk<'a> {
         self.followed.push(place);
         let circle = self.followed.iter().any(|place| place.starts_with(&target));
         let flow = match circle {
-            true => Ok(ControlFlow::Continue(())),
+            true => {
+                let Found { kind, size, stamp, changed, locked } = Found::nothing(ObjectKind::Special);
+                let key = &link[self.start_bytes..];
+                Ok((self.visit)(ObjectInfo { key, size, kind, stamp, changed, locked }))
+            }
             false => self.open(link).and_then(|directory| self.below(link, directory)),
         };
         self.followed.pop();

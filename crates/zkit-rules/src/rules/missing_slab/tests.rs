@@ -190,3 +190,30 @@ fn arrays_without_named_dimensions_may_be_sparse() {
     let zeros = TestStore::new().array("a", &v2_array(&[16], &[2])).file("a/0", &[0; 8]);
     assert_eq!((severities(&zeros).len(), zeros.findings("absent-chunks").len()), (0, 1));
 }
+
+#[test]
+fn what_an_interval_sums_up_is_missing_at_the_first_step_of_a_forecast_by_right() {
+    let forecast = |dimension: &str, name: &str, absent: u64| {
+        let along = format!(r#"{{"_ARRAY_DIMENSIONS":["init","{dimension}"]}}"#);
+        let array = v2_array(&[2, 6], &[1, 1]).replace("\"fill_value\":0", "\"fill_value\":\"NaN\"");
+        let steps = format!(r#"{{"_ARRAY_DIMENSIONS":["{dimension}"]}}"#);
+        let mut store = TestStore::new()
+            .array(dimension, &v2_array(&[6], &[6]))
+            .file(&format!("{dimension}/0"), &[0, 0, 128, 63].repeat(6))
+            .file(&format!("{dimension}/.zattrs"), steps.as_bytes());
+        for variable in [name, "whole"] {
+            store = store.array(variable, &array).file(&format!("{variable}/.zattrs"), along.as_bytes());
+            for (init, step) in (0..2).flat_map(|init| (0..6).map(move |step| (init, step))) {
+                if variable == "whole" || step != absent {
+                    store = store.file(&format!("{variable}/{init}.{step}"), &1f32.to_le_bytes());
+                }
+            }
+        }
+        severities(&store)
+    };
+    assert_eq!(forecast("step", "tp", 0), [Severity::Info]);
+    assert_eq!(forecast("time", "tp", 0), [Severity::Info]);
+    assert_eq!(forecast("step", "t2m", 0), [Severity::Warning]);
+    assert_eq!(forecast("time", "t2m", 0), [Severity::Error]);
+    assert_eq!(forecast("step", "tp", 2), [Severity::Error]);
+}

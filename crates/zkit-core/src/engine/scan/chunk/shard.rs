@@ -69,10 +69,11 @@ impl Prepared<'_> {
                 Some(bytes) => ShardCodec::inner_bytes(bytes, inner),
                 None => {
                     if inner.length > self.encoded_limit {
-                        let length = Size(inner.length);
-                        return Err(Failure::Skipped(format!(
-                            "an inner chunk of {length} is more than memory allows"
-                        )));
+                        let (length, most) = (Size(inner.length), Size(self.encoded_limit));
+                        let reason = format!("it has {length}, a shard of this array {most} at most");
+                        let bad = BadUnit { position: place.position, inner: Some(position), reason };
+                        found.corrupt.push(bad);
+                        continue;
                     }
                     let read = self.store.get_range(key, inner.offset, inner.length, head);
                     read.map_err(|error| Failure::from(&error))?;
@@ -91,10 +92,11 @@ impl Prepared<'_> {
                 shared,
                 found,
             );
+            let bad = |reason| BadUnit { position: place.position, inner: Some(position), reason };
             match scanned {
-                Err(Failure::Corrupt(reason)) => {
-                    found.corrupt.push(BadUnit { position: place.position, inner: Some(position), reason });
-                }
+                Err(Failure::Corrupt(reason)) => found.corrupt.push(bad(reason)),
+                Err(Failure::OverBudget(reason)) => found.over_budget.push(bad(reason)),
+                Err(Failure::Unsupported(reason)) => found.unsupported.push(bad(reason)),
                 other => other?,
             }
         }
