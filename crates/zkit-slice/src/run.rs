@@ -67,7 +67,7 @@ impl Command for Slice {
             cache::check_sources(&sources)?;
         }
         let together =
-            together.map(|slice| slice.wanted(sources, |array| Ok(target_of_points(array)))).transpose()?;
+            together.map(|slice| slice.wanted(&sources, |array| Ok(target_of_points(array)))).transpose()?;
         let together = together.map(|(wanted, _)| wanted);
         let slices = Slices::new(args, &layouts, (&sources, &literals), slices)?;
         let slices = Slices { cached, together, ..slices };
