@@ -192,8 +192,7 @@ impl Run<'_> {
             .bytes_written
             .add(documents.iter().map(|(_, document)| document.to_pretty().len() as u64).sum());
         let verified = self.prove(store, &copy, corrupt)?;
-        written.verified.regions += verified.regions;
-        written.verified.bytes += verified.bytes;
+        written.verified += verified;
         (self.audit)(store, &copy)?;
         observer.event(Event::Phase("publishing"));
         partial.commit(&documents)?;

@@ -475,7 +475,7 @@ impl<'a> Run<'a> {
                 true => error.with_hint(
                     "mend the source, or pass --on-corrupt skip to leave fill values in its place",
                 ),
-                false => error,
+                false => error.with_budget(self.options.memory_bytes),
             });
         }
         let chunk = CorruptChunk {

@@ -103,7 +103,10 @@ enum Failure {
 
 impl From<CodecError> for Failure {
     fn from(error: CodecError) -> Self {
-        Self::Corrupt(error.to_string())
+        match error {
+            CodecError::OverBudget { .. } => Self::Skipped(error.to_string()),
+            _ => Self::Corrupt(error.to_string()),
+        }
     }
 }
 
