@@ -249,11 +249,12 @@ mod tests {
     /// Returns a frame of this window log that holds `data`, as `zstd --long` writes it.
     fn long_frame(data: &[u8], window_log: u32) -> Vec<u8> {
         let mut context = CCtx::create();
-        context.set_parameter(CParameter::WindowLog(window_log)).unwrap();
         context.set_parameter(CParameter::ContentSizeFlag(false)).unwrap();
         let mut frame = vec![0; zstd_safe::compress_bound(data.len())];
         let length = context.compress2(frame.as_mut_slice(), data).unwrap();
         frame.truncate(length);
+        // the window descriptor: the encoder takes no window larger than what it is given
+        frame[5] = u8::try_from((window_log - 10) << 3).unwrap();
         frame
     }
 
