@@ -41,7 +41,15 @@ struct Inner {
     kind: ErrorKind,
     message: String,
     hint: Option<String>,
+    shortage: Option<Shortage>,
     source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+/// What was too little: so many bytes were left of the memory budget for something that needs more.
+#[derive(Debug, Clone, Copy)]
+struct Shortage {
+    needs: u64,
+    left: u64,
 }
 
 impl Error {
@@ -56,7 +64,7 @@ impl Error {
 
     /// Returns an error; `message` says what zkit was doing and where, lower case, without a full stop.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self(Box::new(Inner { kind, message: message.into(), hint: None, source: None }))
+        Self(Box::new(Inner { kind, message: message.into(), hint: None, shortage: None, source: None }))
     }
 
     /// Returns this error with its cause.
@@ -73,11 +81,30 @@ impl Error {
         self
     }
 
+    /// Returns this error as one of something that needs so many bytes, for which the memory budget left fewer.
+    #[must_use]
+    pub(crate) fn with_shortage(mut self, needs: u64, left: u64) -> Self {
+        self.0.shortage = Some(Shortage { needs, left });
+        self
+    }
+
+    /// Returns this error with the budget that would do as its hint, if memory was short of one of `memory_bytes`: what is left
+    /// of a budget grows as the budget does.
+    #[must_use]
+    pub(crate) fn with_budget(self, memory_bytes: u64) -> Self {
+        let Some(Shortage { needs, left }) = self.0.shortage.filter(|_| self.hint().is_none()) else {
+            return self;
+        };
+        let would_do = u128::from(memory_bytes) * u128::from(needs) / u128::from(left.max(1));
+        let would_do = u64::try_from(would_do).unwrap_or(u64::MAX);
+        self.with_hint(format!("pass --memory {} or more", memory_argument(would_do)))
+    }
+
     /// Returns an error that says what was being done, with `self` as its cause; kind and hint are kept.
     #[must_use]
     pub fn context(self, message: impl Into<String>) -> Self {
-        let (kind, hint) = (self.kind(), self.0.hint.clone());
-        Self(Box::new(Inner { kind, message: message.into(), hint, source: Some(Box::new(self)) }))
+        let (kind, hint, shortage) = (self.kind(), self.0.hint.clone(), self.0.shortage);
+        Self(Box::new(Inner { kind, message: message.into(), hint, shortage, source: Some(Box::new(self)) }))
     }
 
     /// Returns what sort of failure this is.
@@ -101,6 +128,11 @@ impl Error {
         }
         line
     }
+}
+
+/// Returns a `--memory` of at least so many bytes, a little more than rounding takes away.
+pub(crate) fn memory_argument(bytes: u64) -> String {
+    format!("{}MiB", (bytes >> 20).saturating_add(2))
 }
 
 impl fmt::Display for Error {

@@ -1,11 +1,13 @@
 //! `zkit digest`: the content digest of every array, whatever its chunks, codecs and Zarr version.
 
+use std::time::Duration;
+
 use clap::Args;
 use serde::Serialize;
 use zkit_cli::args::{ResourceArgs, SelectArgs, StoreArgs};
 use zkit_cli::traffic::TrafficOutput;
 use zkit_cli::{Command, Exit, Shell};
-use zkit_core::engine::{self, Resources};
+use zkit_core::engine::{self, Resources, Sparse};
 use zkit_core::error::{Error, ErrorKind};
 use zkit_core::hierarchy::{ArrayNode, Hierarchy};
 use zkit_core::location::StoreUrl;
@@ -24,9 +26,10 @@ pub struct DigestArgs {
     /// Paths of arrays, or of groups for all below them; everything where none is given.
     arrays: Vec<String>,
 
-    /// Digest arrays of which no chunk was ever written, too, however large.
+    /// Digest arrays of which little or nothing was ever written, too, however large.
     ///
-    /// Without it, such arrays of more than 64 MiB are named and left out: hours would go into fill values.
+    /// Without it, arrays of more than 64 MiB without any chunk are named and left out, and so are those with more than 256 GiB
+    /// of fill values and less than one chunk in 16 stored: hours would go into fill values.
     #[arg(long)]
     unwritten: bool,
 
@@ -40,6 +43,9 @@ pub struct DigestArgs {
 
 /// Arrays without a single chunk are left out beyond this decoded size.
 const LARGE_UNWRITTEN_BYTES: u64 = 64 << 20;
+
+/// Bytes of fill values that are digested in a second, about: for estimates.
+const HASHED_BYTES_PER_SECOND: u64 = 1 << 30;
 
 /// The command.
 #[derive(Debug)]
@@ -79,10 +85,12 @@ impl Command for Digest {
             memory_bytes: args.resources.memory_budget().bytes,
             jobs: args.resources.jobs().get(),
         };
-        let (arrays, unwritten) = if args.unwritten {
-            (arrays, Vec::new())
+        let (arrays, unwritten, sparse) = if args.unwritten {
+            (arrays, Vec::new(), Vec::new())
         } else {
-            engine::split_unwritten(store, arrays, LARGE_UNWRITTEN_BYTES)?
+            let (written, unwritten) = engine::split_unwritten(store, arrays, LARGE_UNWRITTEN_BYTES)?;
+            let (dense, sparse) = engine::split_sparse(store, written)?;
+            (dense, unwritten, sparse)
         };
         let digests = engine::digest(store, &arrays, resources, shell.observer(), shell.cancel())?;
         shell.cancel().check()?;
@@ -102,9 +110,11 @@ impl Command for Digest {
                 error: digest.err().map(|error| error.one_line()),
             });
         }
-        for array in unwritten {
+        let unwritten = unwritten.into_iter().map(|array| left_out(array, why_unwritten(array)));
+        let sparse = sparse.iter().map(|sparse| left_out(sparse.array, why_sparse(sparse)));
+        for output in unwritten.chain(sparse) {
             exit = exit.worst(Exit::Incomplete);
-            outputs.push(left_out(array));
+            outputs.push(output);
         }
         if args.arrays.is_empty() {
             exit = exit.worst(add_losses(&hierarchy, &mut outputs));
@@ -122,17 +132,42 @@ impl Command for Digest {
     }
 }
 
-/// Returns what is said of an array that holds nothing but fill values.
-fn left_out(array: &ArrayNode) -> ArrayOutput {
+/// Returns why an array that holds nothing but fill values has no digest.
+fn why_unwritten(array: &ArrayNode) -> String {
     let size = array.metadata.decoded_bytes().map_or_else(|| "too much to count".to_owned(), format::bytes);
+    format!("no chunk was ever written: {size} of fill values; pass --unwritten to digest them")
+}
+
+/// Returns why an array of which little is stored has no digest, with what it would take.
+fn why_sparse(sparse: &Sparse<'_>) -> String {
+    let of_all = sparse
+        .array
+        .metadata
+        .grid
+        .total()
+        .map_or_else(String::new, |total| format!(" of {}", format::counted(total, "chunk", "chunks")));
+    let stored = match sparse.stored_chunks {
+        Some(stored) => format!("{}{of_all} stored", format::count(stored)),
+        None => format!("the store has no listing, and each{of_all} would have to be asked for"),
+    };
+    let takes = match sparse.fill_bytes {
+        Some(bytes) => {
+            let time = format::duration(Duration::from_secs(bytes / HASHED_BYTES_PER_SECOND));
+            format!("{} of fill values would take about {time}", format::bytes(bytes))
+        }
+        None => "its fill values are too many to count".to_owned(),
+    };
+    format!("{stored}: {takes}; pass --unwritten to digest them")
+}
+
+/// Returns what is said of an array that is left out.
+fn left_out(array: &ArrayNode, why: String) -> ArrayOutput {
     ArrayOutput {
         path: array.path.clone(),
         shape: Some(array.metadata.shape().to_vec()),
         data_type: Some(array.metadata.data_type.to_string()),
         sha256: None,
-        error: Some(format!(
-            "no chunk was ever written: {size} of fill values; pass --unwritten to digest them"
-        )),
+        error: Some(why),
     }
 }
 

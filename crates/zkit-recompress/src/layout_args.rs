@@ -44,6 +44,11 @@ pub(crate) struct ArrayTarget {
 impl LayoutArgs {
     /// Reads the settings, and puts the arguments in front of them.
     pub(crate) fn layouts(&self, shell: &Shell) -> Result<Layouts, Error> {
+        Ok(self.before(Settings::find(self.config.as_deref(), shell)?))
+    }
+
+    /// Puts the arguments in front of settings.
+    fn before(&self, settings: Settings) -> Layouts {
         let arguments = ArraySettings {
             chunks: self.chunks.chunks.clone(),
             shards: self.chunks.shards.clone(),
@@ -51,8 +56,7 @@ impl LayoutArgs {
             access: self.chunks.access.clone(),
             chunk_size: self.chunks.chunk_size,
         };
-        let settings = Settings::find(self.config.as_deref(), shell)?;
-        Ok(Layouts { arguments: arguments.with_implied(), settings })
+        Layouts { arguments: arguments.with_implied(), settings }
     }
 }
 
@@ -170,12 +174,8 @@ mod tests {
 
     /// Returns the layouts of arguments, with settings in a file.
     fn layouts(arguments: &[&str], settings: &str) -> Layouts {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("zkit.toml");
-        std::fs::write(&file, settings).unwrap();
-        let config = ["zkit", "--config", file.to_str().unwrap()];
-        let line = CommandLine::try_parse_from(config.iter().chain(arguments)).unwrap();
-        line.layout.layouts().unwrap()
+        let line = CommandLine::try_parse_from(["zkit"].iter().chain(arguments)).unwrap();
+        line.layout.before(Settings::parse(settings).unwrap())
     }
 
     fn target(layouts: &Layouts, node: &ArrayNode) -> ArrayTarget {

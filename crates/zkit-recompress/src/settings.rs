@@ -36,6 +36,11 @@ impl Settings {
         Ok(Self::of(settings::find(named, shell)?))
     }
 
+    #[cfg(test)]
+    pub(crate) fn parse(text: &str) -> Result<Self, Error> {
+        Ok(Self::of(settings::parse(text, Path::new("zkit.toml"))?))
+    }
+
     /// Returns the globs of entries that take none of the arrays at `paths`.
     pub(crate) fn without_match<'a>(&self, paths: impl Iterator<Item = &'a str> + Clone) -> Vec<String> {
         let unused = self.arrays.iter().filter(|(filter, _)| !paths.clone().any(|path| filter.takes(path)));

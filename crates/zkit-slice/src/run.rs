@@ -372,8 +372,7 @@ impl<'a> Slices<'a> {
         let jobs: Vec<Job<'_>> =
             run.jobs.iter().map(|job| Job { source: &points, parts: &from, ..*job }).collect();
         let mut written = Run { jobs: &jobs, ..*run }.write(partials)?;
-        written.verified.regions += gathered.verified.regions;
-        written.verified.bytes += gathered.verified.bytes;
+        written.verified += gathered.verified;
         (written.scratch_objects, written.scratch_bytes) = aside;
         Ok(written)
     }

@@ -283,7 +283,7 @@ impl ConsolidateArg {
 pub enum VerifyArg {
     /// Nothing.
     None,
-    /// One byte in a hundred, edges and absent chunks among them.
+    /// One byte in a hundred of large arrays, first and last chunks, edges; small arrays mostly whole.
     Sample,
     /// Everything.
     Full,

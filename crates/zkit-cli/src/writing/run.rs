@@ -207,8 +207,7 @@ impl Run<'_> {
             proven => proven?,
         };
         self.check_unchanged(store, partial)?;
-        written.verified.regions += verified.regions;
-        written.verified.bytes += verified.bytes;
+        written.verified += verified;
         (self.audit)(store, &copy)?;
         observer.event(Event::Phase("publishing"));
         partial.commit(&documents)?;

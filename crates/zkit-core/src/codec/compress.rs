@@ -4,21 +4,19 @@ use std::io::Read as _;
 
 use super::blosc;
 use super::error::CodecError;
+use super::lzma;
 use super::scratch::Scratch;
 use super::zstd;
 use crate::kernels::shuffle;
-use crate::metadata::{BloscShuffle, BloscSpec, CodecSpec, Json, LzmaSpec};
+use crate::metadata::{BloscShuffle, BloscSpec, CodecSpec};
 use crate::units::saturating_usize;
 
-/// Memory that an LZMA decoder may take for its dictionary.
-const LZMA_MEMORY_LIMIT: u64 = 192 << 20;
-
-/// Decodes `src` into `dst`, filling it exactly.
+/// Decodes `src` into `dst`, filling it exactly; windows may take `window_bytes`.
 pub(super) fn decode_exact(
     spec: &CodecSpec,
     src: &[u8],
     dst: &mut [u8],
-    scratch: &mut Scratch,
+    (scratch, window_bytes): (&mut Scratch, u64),
 ) -> Result<(), CodecError> {
     let expected = dst.len() as u64;
     let exact = |codec, found: usize| {
@@ -49,7 +47,10 @@ pub(super) fn decode_exact(
             }
         }
         CodecSpec::Bz2(_) => exact("bz2", read_into("bz2", bzip2::read::MultiBzDecoder::new(src), dst)?),
-        CodecSpec::Lzma(lzma) => exact("lzma", read_into("lzma", lzma_reader(lzma, src)?, dst)?),
+        CodecSpec::Lzma(spec) => {
+            let (reader, _window) = lzma::reader(spec, src, expected, window_bytes)?;
+            exact("lzma", read_into("lzma", reader, dst)?)
+        }
         CodecSpec::Lz4 => {
             let (claimed, block) = lz4_parts(src)?;
             if claimed != expected {
@@ -76,13 +77,14 @@ pub(super) fn decode_exact(
     }
 }
 
-/// Decodes `src` of unknown decoded size into `out`, at most `limit` bytes.
+/// Decodes `src` of unknown decoded size into `out`, at most `limit` bytes, which is what memory allows; windows may take
+/// `window_bytes`.
 pub(super) fn decode_bounded(
     spec: &CodecSpec,
     src: &[u8],
     limit: u64,
     out: &mut Vec<u8>,
-    scratch: &mut Scratch,
+    (scratch, window_bytes): (&mut Scratch, u64),
 ) -> Result<(), CodecError> {
     out.clear();
     let claimed = match spec {
@@ -96,18 +98,21 @@ pub(super) fn decode_bounded(
     };
     if let Some((codec, claimed)) = claimed {
         if claimed > limit {
-            return Err(CodecError::Size { codec, found: claimed, expected: limit });
+            return Err(CodecError::too_large(codec, claimed, limit));
         }
         // zeroed pages are not taken from the system before they are written
         out.resize(saturating_usize(claimed), 0);
-        return decode_exact(spec, src, out, scratch);
+        return decode_exact(spec, src, out, (scratch, window_bytes));
     }
     match spec {
-        CodecSpec::Zstd { .. } => zstd::decode_stream(src, limit, out),
+        CodecSpec::Zstd { .. } => zstd::decode_stream(src, limit, window_bytes, out, scratch),
         CodecSpec::Gzip(_) => read_bounded("gzip", flate2::read::MultiGzDecoder::new(src), limit, out),
         CodecSpec::Zlib(_) => read_bounded("zlib", flate2::read::ZlibDecoder::new(src), limit, out),
         CodecSpec::Bz2(_) => read_bounded("bz2", bzip2::read::MultiBzDecoder::new(src), limit, out),
-        CodecSpec::Lzma(lzma) => read_bounded("lzma", lzma_reader(lzma, src)?, limit, out),
+        CodecSpec::Lzma(spec) => {
+            let (reader, _window) = lzma::reader(spec, src, limit, window_bytes)?;
+            read_bounded("lzma", reader, limit, out)
+        }
         CodecSpec::Base64 => {
             *out = decode_base64(src)?;
             Ok(())
@@ -242,7 +247,7 @@ fn read_into(
     mut reader: impl std::io::Read,
     dst: &mut [u8],
 ) -> Result<usize, CodecError> {
-    let failed = |error: std::io::Error| CodecError::corrupt(codec, error.to_string());
+    let failed = |error: std::io::Error| lzma::failed(codec, &error);
     let mut filled = 0;
     while filled < dst.len() {
         match reader.read(&mut dst[filled..]).map_err(failed)? {
@@ -259,12 +264,9 @@ fn read_bounded(
     limit: u64,
     out: &mut Vec<u8>,
 ) -> Result<(), CodecError> {
-    reader
-        .take(limit.saturating_add(1))
-        .read_to_end(out)
-        .map_err(|error| CodecError::corrupt(codec, error.to_string()))?;
+    reader.take(limit.saturating_add(1)).read_to_end(out).map_err(|error| lzma::failed(codec, &error))?;
     if out.len() as u64 > limit {
-        return Err(CodecError::Size { codec, found: out.len() as u64, expected: limit });
+        return Err(CodecError::too_large(codec, out.len() as u64, limit));
     }
     Ok(())
 }
@@ -283,69 +285,6 @@ fn decode_base64(src: &[u8]) -> Result<Vec<u8>, CodecError> {
         .map_err(|error| CodecError::corrupt("base64", error.to_string()))
 }
 
-fn lzma_reader<'a>(spec: &LzmaSpec, src: &'a [u8]) -> Result<liblzma::read::XzDecoder<&'a [u8]>, CodecError> {
-    use liblzma::stream::{CONCATENATED, Stream};
-    let failed = |error: liblzma::stream::Error| CodecError::corrupt("lzma", error.to_string());
-    let stream = match spec.format {
-        3 => Stream::new_raw_decoder(&lzma_filters(spec)?).map_err(failed)?,
-        2 => Stream::new_lzma_decoder(LZMA_MEMORY_LIMIT).map_err(failed)?,
-        _ => Stream::new_auto_decoder(LZMA_MEMORY_LIMIT, CONCATENATED).map_err(failed)?,
-    };
-    Ok(liblzma::read::XzDecoder::new_stream(src, stream))
-}
-
-/// Builds a raw filter chain from Python's filter dictionaries.
-/// Source: <https://docs.python.org/3/library/lzma.html#specifying-custom-filter-chains>
-fn lzma_filters(spec: &LzmaSpec) -> Result<liblzma::stream::Filters, CodecError> {
-    use liblzma::stream::{Filters, LzmaOptions};
-    let unsupported = |what: String| CodecError::Unsupported { codec: "lzma", what };
-    let list = spec
-        .filters
-        .as_ref()
-        .and_then(Json::as_array)
-        .ok_or_else(|| unsupported("a raw stream without filters".to_owned()))?;
-    let mut filters = Filters::new();
-    for filter in list {
-        let value = |key: &str| filter.get(key).and_then(Json::as_integer::<u32>);
-        match filter.get("id").and_then(Json::as_integer::<u64>) {
-            Some(3) => {
-                let distance = value("dist").unwrap_or(1).clamp(1, 256);
-                #[expect(clippy::cast_possible_truncation, reason = "clamped to 1..=256")]
-                filters
-                    .delta_properties(&[(distance - 1) as u8])
-                    .map_err(|error| unsupported(error.to_string()))?;
-            }
-            Some(id @ (0x21 | 0x4000_0000_0000_0001)) => {
-                let preset = value("preset").unwrap_or(6);
-                let mut options =
-                    LzmaOptions::new_preset(preset).map_err(|error| unsupported(error.to_string()))?;
-                if let Some(size) = value("dict_size") {
-                    if u64::from(size) > LZMA_MEMORY_LIMIT {
-                        return Err(unsupported(format!("a dictionary of {size} bytes")));
-                    }
-                    options.dict_size(size);
-                }
-                if let Some(bits) = value("lc") {
-                    options.literal_context_bits(bits);
-                }
-                if let Some(bits) = value("lp") {
-                    options.literal_position_bits(bits);
-                }
-                if let Some(bits) = value("pb") {
-                    options.position_bits(bits);
-                }
-                if id == 0x21 {
-                    filters.lzma2(&options)
-                } else {
-                    filters.lzma1(&options)
-                };
-            }
-            other => return Err(unsupported(format!("the filter {other:?}"))),
-        }
-    }
-    Ok(filters)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -356,24 +295,22 @@ mod tests {
         let mut encoded = Vec::new();
         encode(spec, &data, &mut encoded, &mut scratch).unwrap();
         let mut decoded = vec![0; data.len()];
-        decode_exact(spec, &encoded, &mut decoded, &mut scratch).unwrap();
+        decode_exact(spec, &encoded, &mut decoded, (&mut scratch, 0)).unwrap();
         assert!(decoded == data, "{spec}");
-        decode_bounded(spec, &encoded, data.len() as u64, &mut decoded, &mut scratch).unwrap();
+        decode_bounded(spec, &encoded, data.len() as u64, &mut decoded, (&mut scratch, 0)).unwrap();
         assert!(decoded == data, "{spec}");
         for wrong in [data.len() - 1, data.len() + 1] {
             assert!(
-                decode_exact(spec, &encoded, &mut vec![0; wrong], &mut scratch).is_err(),
+                decode_exact(spec, &encoded, &mut vec![0; wrong], (&mut scratch, 0)).is_err(),
                 "{spec} into {wrong}"
             );
         }
-        assert!(
-            decode_bounded(spec, &encoded, data.len() as u64 - 1, &mut decoded, &mut scratch).is_err()
-                || matches!(spec, CodecSpec::Shuffle(_)),
-            "{spec}"
-        );
+        // that memory is short says nothing of the bytes
+        let short = decode_bounded(spec, &encoded, data.len() as u64 - 1, &mut decoded, (&mut scratch, 0));
+        assert!(matches!(short, Err(CodecError::OverBudget { .. })), "{spec}: {short:?}");
         for cut in [0, 1, 3, encoded.len() / 2, encoded.len() - 1] {
             assert!(
-                decode_exact(spec, &encoded[..cut], &mut vec![0; data.len()], &mut scratch).is_err(),
+                decode_exact(spec, &encoded[..cut], &mut vec![0; data.len()], (&mut scratch, 0)).is_err(),
                 "{spec} cut to {cut}"
             );
         }

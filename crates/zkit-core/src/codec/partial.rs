@@ -64,6 +64,14 @@ impl Chain {
         behind || self.partial_decode() == Some(PartialDecode::Zstd) && in_frame()
     }
 
+    /// Returns what decoding a part of a chunk holds beside the part: the window of its first frame.
+    pub(crate) fn window_of_part(&self, encoded: &[u8]) -> u64 {
+        match self.partial_decode() {
+            Some(PartialDecode::Zstd) => zstd::window_of(encoded, self.decoded_bytes().unwrap_or(0) as u64).1,
+            _ => 0,
+        }
+    }
+
     /// Decodes a byte range of a decoded chunk; where [`Self::partial_decode`], outer checksums are not looked at.
     pub fn decode_range(
         &self,
@@ -83,7 +91,7 @@ impl Chain {
                 .decode_range(encoded, decoded, range, dst),
             Some(PartialDecode::Zstd) => {
                 let frames = encoded.len().saturating_sub((self.len() - 1) * CHECKSUM_BYTES);
-                zstd::decode_range(&encoded[..frames], decoded, range, dst, scratch)
+                zstd::decode_range(&encoded[..frames], decoded, range, dst, (scratch, self.window_bytes))
             }
             Some(PartialDecode::Stored) if encoded.len() == decoded => {
                 dst.copy_from_slice(&encoded[range]);

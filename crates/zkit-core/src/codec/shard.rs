@@ -94,6 +94,11 @@ impl ShardCodec {
         })
     }
 
+    /// Returns the codecs of inner chunks, to bound what they hold.
+    pub(super) fn inner_mut(&mut self) -> &mut Chain {
+        &mut self.inner
+    }
+
     /// Returns the codecs of inner chunks.
     pub fn inner(&self) -> &Chain {
         &self.inner
@@ -329,11 +334,7 @@ impl ShardCodec {
             let part = self.inner.decode_variable(scratch, Self::inner_bytes(shard, place), limit)?;
             elements.place(&part, self.elements_of(position).enumerate().map(|(from, to)| (to, from)));
             if elements.memory_bytes() as u64 > limit {
-                return Err(CodecError::Size {
-                    codec: CODEC,
-                    found: elements.memory_bytes() as u64,
-                    expected: limit,
-                });
+                return Err(CodecError::too_large(CODEC, elements.memory_bytes() as u64, limit));
             }
         }
         Ok(elements)

@@ -122,7 +122,8 @@ impl Run<'_> {
                     lost.push((inner.to_vec(), error));
                     Ok(())
                 };
-                let limit = copy.object_limit.saturating_mul(64);
+                // metadata does not say how large elements without fixed size are: memory does
+                let limit = self.options.memory_bytes / (4 * self.plan.jobs.max(1) as u64);
                 let cost =
                     recoder.recode_around(scratch, bytes, limit, keep, recoded).map_err(codec_error)?;
                 // what lost something is not recorded: a resumed run must find it again

@@ -20,6 +20,7 @@ use crate::event::{Meter, Observer};
 use crate::grid::{ChunkSet, Region};
 use crate::metadata::ArrayMetadata;
 use crate::plan::{CopyPlan, Cover, Spill, Unit};
+use crate::read::release_scratch;
 use crate::store::Store;
 
 /// Where the arrays of one store of a plan come from and go to.
@@ -224,26 +225,42 @@ pub(super) fn run_units(
         }
         scope.spawn(|| {
             let _end = EndOfReads(&run.prefetch);
-            pool.broadcast(|_| run.work());
+            pool.broadcast(|_| {
+                run.work();
+                release_scratch();
+            });
+            run.queue.release_buffers();
             run.tell(Message::End);
         });
+        let mut finish = |store: usize| {
+            if run.stop.load(Ordering::Relaxed) || run.failed[store].load(Ordering::Relaxed) {
+                return;
+            }
+            let corrupt: Vec<CorruptChunk> =
+                run.corrupt.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect();
+            let mut of_store = copies.iter().filter(|copy| copy.array.store == store);
+            let arrived = endpoints[store].sink.wait();
+            arrived
+                .and_then(|()| of_store.try_for_each(Copy::check_known))
+                .and_then(|()| finished(store, &corrupt))
+                .unwrap_or_else(|error| run.fail_store(store, error));
+        };
+        let (mut done, mut last) = (0, None);
         for message in messages {
             match message {
                 Message::End => break,
-                Message::StoreDone(store)
-                    if !run.stop.load(Ordering::Relaxed) && !run.failed[store].load(Ordering::Relaxed) =>
-                {
-                    let corrupt: Vec<CorruptChunk> =
-                        run.corrupt.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect();
-                    let mut of_store = copies.iter().filter(|copy| copy.array.store == store);
-                    let arrived = endpoints[store].sink.wait();
-                    arrived
-                        .and_then(|()| of_store.try_for_each(Copy::check_known))
-                        .and_then(|()| finished(store, &corrupt))
-                        .unwrap_or_else(|error| run.fail_store(store, error));
+                Message::StoreDone(store) => {
+                    done += 1;
+                    // the last one is finished when threads have given back what they took: it may take as much
+                    match done == endpoints.len() {
+                        true => last = Some(store),
+                        false => finish(store),
+                    }
                 }
-                Message::StoreDone(_) => {}
             }
+        }
+        if let Some(store) = last {
+            finish(store);
         }
     });
     match run.failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
@@ -500,7 +517,7 @@ impl<'a> Run<'a> {
                 true => error.with_hint(
                     "mend the source, or pass --on-corrupt skip to leave fill values in its place",
                 ),
-                false => error,
+                false => error.with_budget(self.options.memory_bytes),
             });
         }
         let chunk = CorruptChunk {

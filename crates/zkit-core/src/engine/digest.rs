@@ -8,12 +8,12 @@ use sha2::{Digest as _, Sha256};
 use super::lanes::{self, Footprint, Lane, Resources};
 use super::survey::spread;
 use crate::cancel::Cancel;
-use crate::codec::{NULL_TEXT, partial_decode};
+use crate::codec::{Chain, NULL_TEXT, partial_decode};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Observer;
 use crate::grid::Region;
 use crate::hierarchy::ArrayNode;
-use crate::metadata::{CodecSpec, DataType};
+use crate::metadata::{ArrayMetadata, CodecSpec, DataType};
 use crate::read::{ArrayReader, ReadContext, read_slab, slabs_of};
 use crate::store::Store;
 use crate::units::Bytes;
@@ -22,7 +22,7 @@ use crate::units::Bytes;
 pub type Sha256Digest = [u8; 32];
 
 /// Elements without fixed size are taken to need so many bytes when slabs are cut.
-const VARIABLE_ITEM_ESTIMATE: u64 = 64;
+pub(super) const VARIABLE_ITEM_ESTIMATE: u64 = 64;
 
 /// Larger arrays are not digested: what claims to be so large is damaged or hostile, and years would pass.
 const DECODED_MOST: u64 = 1 << 60;
@@ -50,7 +50,8 @@ pub fn digest(
         (resources, store.reads_in_flight()),
         |array| footprint(array),
         |array, lane| {
-            let digest = digest_one(store, array, lane, observer, cancel);
+            let digest = digest_one(store, array, lane, observer, cancel)
+                .map_err(|error| error.with_budget(resources.memory_bytes));
             meter.arrays_done.add(1);
             digest
         },
@@ -70,8 +71,13 @@ pub(super) fn footprint(array: &ArrayNode) -> Footprint {
     if partial_decode(&metadata.codecs).is_some() {
         Footprint::in_parts(chunk_bytes, inside)
     } else {
-        Footprint::whole(chunk_bytes, inside)
+        Footprint::through(buffers_between(metadata), chunk_bytes, inside)
     }
+}
+
+/// Returns how many buffers as large as a chunk its codecs take beside what they read and what they give.
+pub(super) fn buffers_between(metadata: &ArrayMetadata) -> usize {
+    Chain::compile(metadata, &metadata.grid.largest_chunk_shape()).map_or(0, |chain| chain.between())
 }
 
 /// Returns the arrays that are worth digesting, and those of more than `large_bytes` without a single chunk.

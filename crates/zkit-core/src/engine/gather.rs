@@ -15,7 +15,7 @@ use crate::event::Meter;
 use crate::grid::{Region, for_each_index};
 use crate::hierarchy::ArrayNode;
 use crate::kernels::copy::{Strided, c_strides, copy_strided};
-use crate::plan::{ABSENT, ArrayCopy, Gather, Pick};
+use crate::plan::{ABSENT, ArrayCopy, Gather, Pick, window_bytes};
 use crate::read::{
     ArrayReader, BoxPiece, Boxes, ChunkSource, Piece, ReadContext, ShardIndexes, Visitor, fill_run,
     read_slab, to_usize,
@@ -41,7 +41,10 @@ impl<'a> SourceReader<'a> {
     ) -> Result<Self> {
         Ok(match &array.gather {
             Some(gather) => Self::Gather(GatherReader::new(&array.source, gather, parts, chunk_limit)?),
-            None => Self::Array(ArrayReader::new(source, &array.source, chunk_limit)?),
+            None => {
+                let reader = ArrayReader::new(source, &array.source, chunk_limit)?;
+                Self::Array(reader.within(window_bytes(&array.source.metadata, chunk_limit)))
+            }
         })
     }
 
@@ -166,7 +169,8 @@ impl<'a> GatherReader<'a> {
             return Ok(reader);
         }
         let from = &self.gather.parts[part];
-        let reader = ArrayReader::new(self.stores[from.store], &from.array, self.chunk_limit)?;
+        let reader = ArrayReader::new(self.stores[from.store], &from.array, self.chunk_limit)?
+            .within(window_bytes(&from.array.metadata, self.chunk_limit));
         Ok(self.readers[part].get_or_init(|| reader))
     }
 

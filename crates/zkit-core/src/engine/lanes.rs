@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::read::release_scratch;
 use crate::units::saturating_usize;
 
 /// Quarters of a slab in memory at once: a slab that is visited, one that is filled, and its parts on their way.
@@ -12,6 +13,9 @@ const SLAB_QUARTERS_ALIVE: u64 = 9;
 
 /// Parts of the budget of which each driver's items get an equal share.
 const ITEM_SHARES: u64 = 6;
+
+/// Parts of the budget of which the threads of a shared pool get one: slabs take most of the others.
+const THREAD_SHARES: u64 = 2;
 
 /// How much a run may take.
 #[derive(Debug, Clone, Copy)]
@@ -36,7 +40,15 @@ pub(super) struct Footprint {
 impl Footprint {
     /// A chunk that is held encoded, decoded and, for parts, once more.
     pub(super) fn whole(chunk_bytes: u64, item_bytes: u64) -> Self {
-        Self { chunk_bytes, thread_bytes: chunk_bytes.saturating_mul(3), item_bytes }
+        Self::through(1, chunk_bytes, item_bytes)
+    }
+
+    /// A chunk that is decoded through so many buffers: it is held encoded, in these, and decoded.
+    pub(super) fn through(buffers: usize, chunk_bytes: u64, item_bytes: u64) -> Self {
+        let copies = 2 + buffers.max(1) as u64;
+        // what does not compress is a little larger encoded
+        let thread_bytes = chunk_bytes.saturating_mul(copies).saturating_add(chunk_bytes / 16);
+        Self { chunk_bytes, thread_bytes, item_bytes }
     }
 
     /// What two items take, one after the other.
@@ -59,7 +71,7 @@ pub(super) struct Lane<'a> {
     pub(super) pool: &'a rayon::ThreadPool,
     /// Bytes of one slab; more than two may be alive at once.
     pub(super) slab_bytes: u64,
-    /// Decoded bytes that one chunk may have.
+    /// Bytes that a thread may take for one chunk: encoded, decoded, and between.
     pub(super) chunk_bytes: u64,
 }
 
@@ -76,9 +88,11 @@ pub(super) fn run<T: Sync, R: Send>(
 ) -> Result<Vec<R>> {
     let jobs = resources.jobs.max(1);
     let chunk_bytes = |item: &T| footprint(item).chunk_bytes;
-    let shared_limit = resources.memory_bytes / (8 * jobs as u64);
-    let (mut shared, alone): (Vec<usize>, Vec<usize>) =
-        (0..items.len()).partition(|&at| chunk_bytes(&items[at]) <= shared_limit);
+    let of_a_thread = resources.memory_bytes / (THREAD_SHARES * jobs as u64);
+    let (mut shared, alone): (Vec<usize>, Vec<usize>) = (0..items.len()).partition(|&at| {
+        let footprint = footprint(&items[at]);
+        footprint.chunk_bytes <= of_a_thread / 4 && footprint.thread_bytes <= of_a_thread
+    });
     let results: Vec<Mutex<Option<R>>> = items.iter().map(|_| Mutex::new(None)).collect();
     let store = |at: usize, result: R| {
         if let Ok(mut slot) = results[at].lock() {
@@ -102,7 +116,7 @@ pub(super) fn run<T: Sync, R: Send>(
             let lane = Lane {
                 pool: &pool,
                 slab_bytes: resources.memory_bytes / (ITEM_SHARES * drivers as u64),
-                chunk_bytes: shared_limit,
+                chunk_bytes: of_a_thread,
             };
             let cursor = AtomicUsize::new(0);
             std::thread::scope(|scope| {
@@ -116,19 +130,23 @@ pub(super) fn run<T: Sync, R: Send>(
             });
         }
     }
+    let mut threads_of_last: Option<(usize, rayon::ThreadPool)> = None;
     for at in alone {
         let thread_bytes = footprint(&items[at]).thread_bytes.max(1);
         let threads =
             usize::try_from(resources.memory_bytes / 2 / thread_bytes).unwrap_or(jobs).clamp(1, jobs);
-        let pool = pool(threads)?;
+        let (_, pool) = match threads_of_last.take().filter(|(count, _)| *count == threads) {
+            Some(last) => threads_of_last.insert(last),
+            None => threads_of_last.insert((threads, pool(threads)?)),
+        };
         // what threads leave is for slabs: the fewer there are, the less is decoded again for each
         let left = resources.memory_bytes.saturating_sub(thread_bytes.saturating_mul(threads as u64));
-        let lane = Lane {
-            pool: &pool,
-            slab_bytes: (left / SLAB_QUARTERS_ALIVE * 4).max(resources.memory_bytes / 16),
-            chunk_bytes: resources.memory_bytes / 2,
-        };
-        store(at, work(&items[at], &lane));
+        let slab_bytes = (left / SLAB_QUARTERS_ALIVE * 4).max(resources.memory_bytes / 16);
+        let slabs = slab_bytes / 4 * SLAB_QUARTERS_ALIVE;
+        let chunk_bytes = resources.memory_bytes.saturating_sub(slabs) / threads as u64;
+        store(at, work(&items[at], &Lane { pool, slab_bytes, chunk_bytes }));
+        // what one item took must not lie beside what the next one takes, and threads end later than their pool
+        pool.broadcast(|_| release_scratch());
     }
     let results = results.into_iter().map(|slot| slot.into_inner().ok().flatten());
     results

@@ -18,6 +18,7 @@ mod queue;
 mod rows;
 mod scan;
 mod sink;
+mod sparse;
 mod spill;
 mod survey;
 mod touched;
@@ -43,6 +44,7 @@ pub use scan::{
     UnitGrid, scan_values,
 };
 pub use sink::Sink;
+pub use sparse::{Sparse, split_sparse};
 pub use spill::{LeftPieces, Scratch};
 pub use survey::{
     ArraySurvey, BloscFrames, ChunkFault, Closeness, FaultyChunks, Frames, GridParts, InnerAbsence, Keys,

@@ -180,6 +180,11 @@ impl<'a> Queue<'a> {
         }
     }
 
+    /// Gives back the buffers that were kept for further boxes.
+    pub(super) fn release_buffers(&self) {
+        self.lock().buffers = Vec::new();
+    }
+
     /// Lets every thread end.
     pub(super) fn stop(&self) {
         self.lock().stopped = true;

@@ -2,7 +2,7 @@
 
 use crate::grid::{Grid, Region};
 use crate::metadata::AbsentChunks;
-use crate::plan::{ArrayCopy, Gather};
+use crate::plan::{ArrayCopy, Gather, Strategy};
 use crate::units::saturating_usize;
 
 /// Bytes of an array out of which one is compared.
@@ -151,14 +151,22 @@ pub(super) fn all(array: &ArrayCopy, window_bytes: u64) -> Vec<Window> {
     let (source, target) = (&array.source.metadata.grid, &array.target.metadata.grid);
     let rechunk = array.rechunk.as_ref().filter(|_| array.source.metadata.unknown_codecs().is_empty());
     let Some(rechunk) = rechunk else {
-        let of = |position: u64| Window {
-            region: source.chunk_region(&source.index_at(position)),
-            chunk: array.stored.contains(position).then_some(position),
+        let mut windows = Vec::new();
+        let mut take = |position: u64| {
+            let region = source.chunk_region(&source.index_at(position));
+            let chunk = array.stored.contains(position).then_some(position);
+            let window = Window { region, chunk };
+            // what is compared as it is stored is compared whole
+            if window.bytes(array) <= window_bytes || array.strategy == Strategy::CopyBytes {
+                return windows.push(window);
+            }
+            cut(window, array, window_bytes, &mut windows);
         };
-        return match array.absent {
-            AbsentChunks::Leave => array.stored.iter().map(of).collect(),
-            AbsentChunks::Write => (0..array.visited()).map(of).collect(),
-        };
+        match array.absent {
+            AbsentChunks::Leave => array.stored.iter().for_each(&mut take),
+            AbsentChunks::Write => (0..array.visited()).for_each(&mut take),
+        }
+        return windows;
     };
     let item = array.source.metadata.data_type.item_bytes().unwrap_or(64);
     let units: Vec<u64> = match array.absent {
@@ -170,6 +178,21 @@ pub(super) fn all(array: &ArrayCopy, window_bytes: u64) -> Vec<Window> {
         split(rechunk.unit_region(target, unit), target, item, window_bytes, &mut windows);
     }
     windows
+}
+
+/// Halves a window along its longest dimension until its parts are small enough.
+fn cut(window: Window, array: &ArrayCopy, window_bytes: u64, windows: &mut Vec<Window>) {
+    let shape = &window.region.shape;
+    let longest = (0..shape.len()).max_by_key(|&d| shape[d]).filter(|&d| shape[d] > 1);
+    let Some(d) = longest.filter(|_| window.bytes(array) > window_bytes) else {
+        return windows.push(window);
+    };
+    let (mut low, mut high) = (Window { chunk: None, ..window.clone() }, Window { chunk: None, ..window });
+    low.region.shape[d] /= 2;
+    high.region.start[d] += low.region.shape[d];
+    high.region.shape[d] -= low.region.shape[d];
+    cut(low, array, window_bytes, windows);
+    cut(high, array, window_bytes, windows);
 }
 
 /// Halves a region along edges of the copy's chunks until its parts are small enough.
@@ -257,7 +280,6 @@ mod tests {
     use crate::grid::ChunkSet;
     use crate::hierarchy::ArrayNode;
     use crate::metadata::{ArrayMetadata, Json};
-    use crate::plan::Strategy;
 
     /// An array of large chunks, all of them stored, that is recoded.
     fn array(shape: u64, chunk: u64) -> ArrayCopy {

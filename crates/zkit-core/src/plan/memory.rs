@@ -3,7 +3,8 @@
 use super::copy::{ArrayCopy, Strategy, Wish};
 use super::rechunk::{BoxBudget, Geometry, Rechunk, SourceKind};
 use super::spill;
-use crate::error::{Error, ErrorKind, Result};
+use crate::codec::{Chain, expected_window_bytes};
+use crate::error::{Error, ErrorKind, Result, memory_argument};
 use crate::grid::{Grid, product};
 use crate::metadata::ArrayMetadata;
 use crate::read::WHOLE_SHARD_BYTES;
@@ -33,6 +34,26 @@ struct Need {
     geometry: Geometry,
     /// Encoded bytes in and out, and steps between.
     buffers: u64,
+    /// What all threads together hold for the windows of frames.
+    windows: u64,
+}
+
+/// Returns what windows of frames may take of a budget while chunks of an array are decoded for a copy: what is expected of
+/// them, which is set aside, and a quarter in any case, as frames may have larger ones.
+pub(crate) fn window_bytes(metadata: &ArrayMetadata, memory_bytes: u64) -> u64 {
+    expected_windows(metadata, memory_bytes).max(memory_bytes / 4)
+}
+
+fn expected_windows(metadata: &ArrayMetadata, memory_bytes: u64) -> u64 {
+    let chunk = metadata.chunk_decoded_bytes().unwrap_or(0);
+    expected_window_bytes(&metadata.codecs, chunk, memory_bytes)
+}
+
+/// Returns how many buffers as large as a chunk codecs take beside what they read and what they give; those of inner chunks
+/// are small.
+fn between(metadata: &ArrayMetadata) -> u64 {
+    let chain = Chain::compile(metadata, &metadata.grid.largest_chunk_shape());
+    chain.map_or(0, |chain| chain.between() as u64)
 }
 
 /// Shares the budget between threads and units, and finds the boxes of every rechunk.
@@ -43,7 +64,7 @@ pub(super) fn share(arrays: &mut [ArrayCopy], wish: &Wish) -> Result<Shares> {
         .iter()
         .enumerate()
         .filter(|(_, array)| array.is_rechunked() && array.visited() > 0)
-        .filter_map(|(position, array)| need(position, array, wish.source))
+        .filter_map(|(position, array)| need(position, array, wish))
         .collect();
     let direct = arrays.iter().filter(|array| !is_boxed(array)).map(ArrayCopy::chunk_memory_bytes).max();
     let direct = direct.unwrap_or(0);
@@ -114,13 +135,18 @@ fn is_boxed(array: &ArrayCopy) -> bool {
     array.is_rechunked() && !array.source.metadata.data_type.is_variable()
 }
 
-fn need(position: usize, array: &ArrayCopy, kind: SourceKind) -> Option<Need> {
+fn need(position: usize, array: &ArrayCopy, wish: &Wish) -> Option<Need> {
+    let kind = wish.source;
     let geometry = array.geometry(kind)?;
     let chunk = geometry.chunk_bytes();
     // encoded chunks grow by little where they do not compress
     let encoded = chunk.saturating_add(chunk / 64).saturating_add(64 << 10);
-    let steps =
-        |metadata: &ArrayMetadata, bytes: u64| bytes.saturating_mul(u64::from(metadata.codecs.len() > 2));
+    let sources = || match &array.gather {
+        Some(gather) => gather.parts.iter().map(|part| &part.array.metadata).collect(),
+        None => vec![&array.source.metadata],
+    };
+    let steps = sources().into_iter().map(between).max().unwrap_or(0);
+    let windows = sources().into_iter().map(|source| expected_windows(source, wish.memory_bytes)).max();
     // of large local shards inner chunks are read one by one
     let in_parts = kind == SourceKind::Local
         && array.source.metadata.sharding().is_some()
@@ -129,9 +155,9 @@ fn need(position: usize, array: &ArrayCopy, kind: SourceKind) -> Option<Need> {
     let buffers = largest
         .max(encoded)
         .saturating_add(encoded)
-        .saturating_add(steps(&array.source.metadata, geometry.part_bytes()))
-        .saturating_add(steps(&array.target.metadata, chunk));
-    Some(Need { array: position, geometry, buffers })
+        .saturating_add(geometry.part_bytes().saturating_mul(steps))
+        .saturating_add(chunk.saturating_mul(between(&array.target.metadata)));
+    Some(Need { array: position, geometry, buffers, windows: windows.unwrap_or(0) })
 }
 
 /// Returns what a thread may hold of a decoded source chunk.
@@ -150,7 +176,8 @@ fn try_share(needs: &[Need], direct: u64, jobs: usize, wish: &Wish) -> Option<(S
     if jobs > 1 && threads > wish.memory_bytes / 2 {
         return None;
     }
-    let pool_bytes = wish.memory_bytes.checked_sub(threads)?;
+    let windows = needs.iter().map(|need| need.windows).max().unwrap_or(0);
+    let pool_bytes = wish.memory_bytes.checked_sub(threads)?.checked_sub(windows)?;
     if direct.saturating_sub(thread_bytes) > pool_bytes {
         return None;
     }
@@ -160,7 +187,7 @@ fn try_share(needs: &[Need], direct: u64, jobs: usize, wish: &Wish) -> Option<(S
         .collect::<Option<_>>()?;
     let open = boxes.iter().map(|rechunk| rechunk.unit_bytes.saturating_mul(2)).max().unwrap_or(0);
     let busy = direct.saturating_sub(thread_bytes).saturating_mul(jobs as u64);
-    let peak_bytes = threads.saturating_add(open.max(busy).min(pool_bytes));
+    let peak_bytes = threads.saturating_add(windows).saturating_add(open.max(busy).min(pool_bytes));
     Some((Shares { jobs, thread_bytes, pool_bytes, peak_bytes }, boxes))
 }
 
@@ -173,7 +200,14 @@ fn over_budget(arrays: &[ArrayCopy], needs: &[Need], direct: u64, wish: &Wish) -
         // parts get a quarter of the budget
         let parts = if need.geometry.decodes_whole() { part } else { 0 };
         let sum = need.buffers.saturating_add(parts).saturating_add(need.geometry.chunk_bytes());
-        if need.geometry.decodes_whole() { sum } else { sum.saturating_mul(4) / 3 + part }
+        match (need.geometry.decodes_whole(), need.windows) {
+            (true, windows) => sum.saturating_add(windows),
+            (false, 0) => sum.saturating_mul(4) / 3 + part,
+            // windows get another quarter, or more
+            (false, windows) => {
+                (sum.saturating_mul(2) + part).max(sum.saturating_add(windows).saturating_mul(4) / 3 + part)
+            }
+        }
     };
     let rechunked = needs.iter().map(|need| (least(need), need.array)).max();
     let recoded = arrays
@@ -191,7 +225,7 @@ fn over_budget(arrays: &[ArrayCopy], needs: &[Need], direct: u64, wish: &Wish) -
     );
     let sharded = arrays.get(position).is_some_and(|array| array.target.metadata.sharding().is_some());
     let smaller = if sharded { "smaller --shards (or --shards none)" } else { "smaller --chunks" };
-    let hint = format!("pass --memory {} or more, or {smaller}", Bytes(bytes.next_multiple_of(1 << 20)));
+    let hint = format!("pass --memory {} or more, or {smaller}", memory_argument(bytes));
     Error::new(ErrorKind::OverBudget, message).with_hint(hint)
 }
 

@@ -21,6 +21,7 @@ pub use layout::{
     CHUNK_TARGET_BYTES, ChunkLength, ChunksWish, DimensionKey, LayoutWish, ShardsWish, check_frames,
 };
 pub use memory::Shares;
+pub(crate) use memory::window_bytes;
 pub use rechunk::{Rechunk, SourceKind};
 pub use slice::plan_slice;
 pub use spill::{Spill, Stage};

@@ -52,7 +52,7 @@ impl ArrayReader<'_> {
                 return fill_run(self.fill()?, run);
             };
             let started = Instant::now();
-            self.check_budget(&chain, run.len())?;
+            self.check_budget(&chain, encoded, run.len())?;
             decode_part(&chain, scratch, encoded, wanted.start, wanted.shape, self.fill()?, run)
                 .map_err(codec_error)?;
             context.meter.bytes_decoded.add(run.len() as u64);
@@ -142,19 +142,26 @@ impl ArrayReader<'_> {
         Err(Error::new(ErrorKind::OverBudget, message))
     }
 
-    /// Refuses chunks that must be decoded whole and are too large for that.
-    fn check_budget(&self, chain: &Chain, wanted: usize) -> Result<()> {
+    /// Refuses chunks for which memory is short: those that must be decoded whole for a part, through steps or by a large
+    /// window.
+    fn check_budget(&self, chain: &Chain, encoded: &[u8], wanted: usize) -> Result<()> {
         let whole = chain.decoded_bytes().unwrap_or(0);
-        let in_parts = whole == wanted || chain.partial_decode().is_some() || chain.shard().is_some();
-        if in_parts || whole as u64 <= self.chunk_limit() {
+        let buffers = chain.between() + usize::from(whole != wanted);
+        let held = match chain.partial_decode() {
+            _ if chain.shard().is_some() => 0,
+            Some(_) if whole != wanted => chain.window_of_part(encoded),
+            _ => (whole as u64).saturating_mul(buffers as u64),
+        };
+        let needs = held.saturating_add(encoded.len() as u64);
+        if held == 0 || needs <= self.chunk_limit() {
             return Ok(());
         }
         let message = format!(
-            "one chunk decodes to {}, the memory budget leaves {} for it",
-            Size(whole as u64),
+            "decoding one chunk takes {}, the memory budget leaves {} for it",
+            Size(needs),
             Size(self.chunk_limit())
         );
-        Err(Error::new(ErrorKind::OverBudget, message).with_hint("raise --memory"))
+        Err(Error::new(ErrorKind::OverBudget, message).with_shortage(needs, self.chunk_limit()))
     }
 }
 

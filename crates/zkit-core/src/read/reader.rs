@@ -76,6 +76,7 @@ pub struct ArrayReader<'a> {
     item_bytes: Option<usize>,
     encoded_limit: u64,
     chunk_limit: u64,
+    window_limit: u64,
 }
 
 /// The chain of one chunk.
@@ -117,7 +118,8 @@ impl<'a> ArrayReader<'a> {
         };
         let chain = match metadata.grid.regular_shape() {
             Some(chunk_shape) => {
-                Some(Chain::compile(metadata, &chunk_shape).map_err(|error| at(codec_error(error)))?)
+                let chain = Chain::compile(metadata, &chunk_shape).map_err(|error| at(codec_error(error)))?;
+                Some(chain.within(chunk_limit))
             }
             None => None,
         };
@@ -141,7 +143,14 @@ impl<'a> ArrayReader<'a> {
             item_bytes: metadata.data_type.item_bytes().map(saturating_usize),
             encoded_limit,
             chunk_limit,
+            window_limit: chunk_limit,
         })
+    }
+
+    /// Returns the reader with a bound on the windows of frames, where they have another share than chunks.
+    pub(crate) fn within(mut self, window_limit: u64) -> Self {
+        self.chain = self.chain.map(|chain| chain.within(window_limit));
+        Self { window_limit, ..self }
     }
 
     /// Returns the array.
@@ -185,7 +194,7 @@ impl<'a> ArrayReader<'a> {
             None => {
                 let shape = self.node.metadata.grid.chunk_shape(chunk_index);
                 Chain::compile(&self.node.metadata, &shape)
-                    .map(|chain| ChainRef::Own(Box::new(chain)))
+                    .map(|chain| ChainRef::Own(Box::new(chain.within(self.window_limit))))
                     .map_err(codec_error)
             }
         }
@@ -404,11 +413,15 @@ pub(crate) fn to_usize(lengths: &[u64]) -> Vec<usize> {
 
 /// Returns a codec's failure as the core's error.
 pub(crate) fn codec_error(error: CodecError) -> Error {
-    let kind = match error {
-        CodecError::Unsupported { .. } => ErrorKind::Unsupported,
-        CodecError::Corrupt { .. } | CodecError::Size { .. } => ErrorKind::Corrupt,
-    };
-    Error::new(kind, error.to_string())
+    match error {
+        CodecError::Unsupported { .. } => Error::new(ErrorKind::Unsupported, error.to_string()),
+        CodecError::Corrupt { .. } | CodecError::Size { .. } => {
+            Error::new(ErrorKind::Corrupt, error.to_string())
+        }
+        CodecError::OverBudget { needs, left, .. } => {
+            Error::new(ErrorKind::OverBudget, error.to_string()).with_shortage(needs, left)
+        }
+    }
 }
 
 impl std::fmt::Debug for ArrayReader<'_> {

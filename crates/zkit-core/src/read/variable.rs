@@ -86,7 +86,7 @@ impl ArrayReader<'_> {
             let started = Instant::now();
             let elements = self
                 .chain_for(chunk_index)?
-                .decode_variable_part(scratch, encoded, Some(&wanted), self.encoded_limit())
+                .decode_variable_part(scratch, encoded, Some(&wanted), self.chunk_limit())
                 .map_err(codec_error)?;
             context.meter.bytes_decoded.add(elements.memory_bytes() as u64);
             context.meter.decode_time.add_time(started.elapsed());

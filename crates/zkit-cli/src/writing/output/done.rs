@@ -61,6 +61,8 @@ struct VerifiedOutput {
     mode: &'static str,
     objects: u64,
     bytes: u64,
+    /// Regions in which neither side stores anything; nothing of them was read.
+    absent_regions: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -141,6 +143,7 @@ fn output<'a, Fields: Serialize>(
             mode: run.args.verify.name(),
             objects: done.written.verified.regions,
             bytes: done.written.verified.bytes,
+            absent_regions: done.written.verified.absent_regions,
         },
         remaining_units: 0,
         resumed_objects: done.written.resumed_objects,
@@ -249,6 +252,13 @@ fn facts<Fields>(
             format::counted(output.verified.objects, "region", "regions")
         ),
     };
+    let verified = match output.verified.absent_regions {
+        0 => verified,
+        absent => {
+            let regions = format::counted(absent, "region", "regions");
+            format!("{verified}; {regions} absent on both sides, with the same fill value")
+        }
+    };
     facts.fact("verified", verified);
     if !output.corrupt_chunks.is_empty() {
         let chunks = format::counted(output.corrupt_chunks.len() as u64, "chunk", "chunks");
@@ -262,7 +272,7 @@ fn facts<Fields>(
     }
     facts.fact("time", format::duration(done.total_time));
     if output.seconds.is_worth_telling() {
-        facts.fact("bound", output.seconds.bound(plan.jobs));
+        facts.fact("bound", output.seconds.bound(plan.jobs, run.args.verify));
     }
     facts
 }

@@ -7,6 +7,8 @@ use zkit_core::engine::Prefer;
 use zkit_core::event::Meter;
 use zkit_report::{Column, Table};
 
+use crate::writing::VerifyArg;
+
 /// Wall-clock seconds for `total`, `plan` and `verify`; the others are sums over threads.
 #[derive(Debug, Serialize)]
 pub(super) struct Seconds {
@@ -105,13 +107,17 @@ impl Seconds {
     }
 
     /// Says in one sentence what bounds the run, and what would help (Amdahl's law).
-    pub(super) fn bound(&self, jobs: usize) -> String {
+    pub(super) fn bound(&self, jobs: usize, verify: VerifyArg) -> String {
         #[expect(clippy::cast_precision_loss, reason = "a few threads")]
         let jobs = jobs as f64;
         let stages = self.stages();
         let busy: f64 = stages.iter().map(|stage| stage.1).sum();
         if self.verify > self.copy() {
-            return "verifying takes longer than copying: --verify sample or none would help".to_owned();
+            let less = match verify {
+                VerifyArg::Full => "--verify sample or none",
+                VerifyArg::Sample | VerifyArg::None => "--verify none",
+            };
+            return format!("verifying takes longer than copying: {less} would help");
         }
         if busy < 0.5 * self.copy() * jobs {
             return format!(
@@ -145,7 +151,7 @@ mod tests {
         meter.decode_time.add_time(Duration::from_secs(9));
         meter.encode_time.add_time(Duration::from_secs(8));
         meter.verify_time.add_time(Duration::from_secs(7));
-        let seconds = Seconds::of(&meter, (Duration::from_secs(10), Duration::from_secs(1)), 2);
+        let seconds = Seconds::of(&meter, (Duration::from_secs(10), Duration::from_secs(1)), 2, "more cores");
         let text = format!("{:?}", seconds.table(2));
         for share in ["50 %", "44 %", "6 %"] {
             assert!(text.contains(share), "{share}: {text}");

@@ -16,6 +16,8 @@ pub struct Chain {
     pub(super) sizes: Vec<Option<usize>>,
     pub(super) shape: Vec<usize>,
     pub(super) item_bytes: Option<usize>,
+    /// What decoders may hold of what they decoded before: [`Chain::within`].
+    pub(in crate::codec) window_bytes: u64,
 }
 
 /// One codec, and what running it needs.
@@ -82,6 +84,7 @@ impl Chain {
             sizes: vec![item_bytes.map(|_| decoded)],
             shape: shape.clone(),
             item_bytes,
+            window_bytes: u64::MAX,
         };
         let mut current_shape = shape;
         for spec in specs {
@@ -114,6 +117,24 @@ impl Chain {
         Ok(chain)
     }
 
+    /// Returns the chain with a bound on what decoders may hold beside what they read and what they give: windows of zstd,
+    /// dictionaries of LZMA. All threads of the process share it; frames that ask for more are `OverBudget`.
+    #[must_use]
+    pub fn within(mut self, window_bytes: u64) -> Self {
+        self.bound(window_bytes);
+        self
+    }
+
+    /// As [`Self::within`], in place.
+    pub(in crate::codec) fn bound(&mut self, window_bytes: u64) {
+        self.window_bytes = window_bytes;
+        for step in &mut self.steps {
+            if let Kind::Shard(shard) = &mut step.kind {
+                shard.inner_mut().bound(window_bytes);
+            }
+        }
+    }
+
     /// Returns the bytes of a decoded chunk, or `None` where elements have no fixed size.
     pub fn decoded_bytes(&self) -> Option<usize> {
         self.sizes[0]
@@ -122,6 +143,17 @@ impl Chain {
     /// Returns the shape of a decoded chunk.
     pub fn shape(&self) -> &[usize] {
         &self.shape
+    }
+
+    /// Returns how many buffers as large as a decoded chunk lie between an encoded chunk and a decoded one.
+    pub(crate) fn between(&self) -> usize {
+        let makes_new = |step: &&Step| !matches!(step.kind, Kind::Swap(_) | Kind::Checksum);
+        match self.steps.iter().filter(makes_new).count() {
+            // stored bytes are swapped in a copy
+            0 => usize::from(self.steps.iter().any(|step| matches!(step.kind, Kind::Swap(_)))),
+            // one that is read and one that is written, and given back to the next but one
+            steps => (steps - 1).min(2),
+        }
     }
 
     /// Returns the bytes of an encoded chunk where they are always the same: raw chunks, shard indexes.

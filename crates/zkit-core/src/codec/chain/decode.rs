@@ -153,7 +153,8 @@ impl Chain {
                 _ => {
                     let last =
                         self.steps[boundary..index].iter().all(|step| matches!(step.kind, Kind::Swap(_)));
-                    let mut next = scratch.take_used_buffer();
+                    // what goes to the sink needs no buffer: another one would stay, as large as a chunk
+                    let mut next = if last { Vec::new() } else { scratch.take_used_buffer() };
                     let current = &owned.as_deref().unwrap_or(encoded)[window.clone()];
                     let result = match (&mut *sink, last) {
                         (Sink::Slice(dst), true) => self.decode_step(index, scratch, current, dst),
@@ -191,11 +192,7 @@ impl Chain {
             }
             Sink::Buffer(out, limit) => {
                 if current.len() as u64 > *limit {
-                    return Err(CodecError::Size {
-                        codec: "bytes",
-                        found: current.len() as u64,
-                        expected: *limit,
-                    });
+                    return Err(CodecError::too_large("bytes", current.len() as u64, *limit));
                 }
                 out.clear();
                 out.extend_from_slice(current);
@@ -223,7 +220,10 @@ impl Chain {
                 self.decode_step(index, scratch, src, out)
             }
             None => match &self.steps[index].kind {
-                Kind::Compress => compress::decode_bounded(&self.steps[index].spec, src, limit, out, scratch),
+                Kind::Compress => {
+                    let room = (scratch, self.window_bytes);
+                    compress::decode_bounded(&self.steps[index].spec, src, limit, out, room)
+                }
                 _ => Err(self.unknown(index)),
             },
         }
@@ -243,7 +243,7 @@ impl Chain {
             }
             (Kind::Shard(shard), _) => shard.decode(scratch.inner(), src, dst),
             (Kind::Filter, CodecSpec::Filter(filter)) => filter::decode(filter, src, dst),
-            (Kind::Compress, spec) => compress::decode_exact(spec, src, dst, scratch),
+            (Kind::Compress, spec) => compress::decode_exact(spec, src, dst, (scratch, self.window_bytes)),
             _ => Err(self.unknown(index)),
         }
     }

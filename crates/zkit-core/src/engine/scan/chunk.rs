@@ -113,6 +113,7 @@ impl From<CodecError> for Failure {
             CodecError::Corrupt { .. } | CodecError::Size { .. } | CodecError::Unsupported { .. } => {
                 Self::Corrupt(error.to_string())
             }
+            CodecError::OverBudget { .. } => Self::OverBudget(error.to_string()),
         }
     }
 }
