@@ -9,7 +9,7 @@ use clap::{ArgAction, Args, ColorChoice, ValueEnum};
 use zkit_core::error::{Error, ErrorKind};
 use zkit_core::hierarchy::ArrayNode;
 use zkit_core::location::StoreUrl;
-use zkit_core::store::{ChunkCache, NetworkLimits, Reads, StoreChecksums, StoreOptions};
+use zkit_core::store::{ChunkCache, Hosts, NetworkLimits, Reads, StoreChecksums, StoreOptions};
 
 use crate::memory::{self, MemoryBudget};
 use crate::shell::Shell;
@@ -225,6 +225,7 @@ impl StoreArgs {
             timeout: self.timeout,
             follow_links: self.follow_links,
             allow_prefixes: self.allow_prefixes.clone(),
+            hosts: Hosts::Named,
             cancel: shell.cancel().clone(),
             network: shell.network(NetworkLimits {
                 connections: self.connections,

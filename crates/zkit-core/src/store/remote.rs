@@ -10,6 +10,7 @@ mod chunk_cache;
 mod clients;
 mod cut;
 mod glance;
+mod guard;
 mod http;
 mod integrity;
 mod labels;
@@ -52,6 +53,7 @@ use self::refusals::is_absent;
 use self::versions::Versions;
 use self::window::Window;
 use super::any::{Child, ChildKind, Glance, ObjectInfo, ObjectKind, ObjectStat, StoreOptions};
+use super::hosts::{Hosts, Refused};
 use super::seen::{Reads, Seen, SeenLog, names_stamp};
 use crate::cancel::Cancel;
 use crate::error::{Error, ErrorKind, Result};
@@ -124,6 +126,8 @@ impl RemoteStore {
             window: Arc::clone(&window),
             patience: Patience::of(options.timeout),
             scheme: *scheme,
+            // the servers of clouds follow from the user's settings: a private one is meant
+            hosts: if *scheme == Scheme::Http { options.hosts.clone() } else { Hosts::Named },
         };
         let (store, parts) = build(*scheme, parsed, options, &connector).map_err(failed)?;
         let prefix = prefix_of(*scheme, parsed).map_err(|error| failed(error.into()))?;
@@ -510,7 +514,9 @@ impl Inner {
     ) -> Error {
         let what = if key.is_empty() { self.place.clone() } else { format!("`{key}` in {}", self.place) };
         let made = Error::new(kind, format!("could not {doing} {what}")).with_source(Redacted::from(error));
-        match refusals::hint(&error.to_string()).or_else(|| hint.map(str::to_owned)) {
+        let refused = guard::refused(error).and_then(Refused::hint);
+        let explained = || refusals::hint(&error.to_string());
+        match refused.or_else(explained).or_else(|| hint.map(str::to_owned)) {
             Some(hint) => made.with_hint(hint),
             None => made,
         }

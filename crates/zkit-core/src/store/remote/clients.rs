@@ -1,7 +1,6 @@
 //! Clients of the servers that object_store speaks with, from the URL, the options and the environment.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
@@ -33,9 +32,8 @@ pub(super) fn build(
     };
     // no limit for a whole request, which would be one for the size of objects: the connector watches the time to the first
     // byte and from one part of a body to the next
-    let mut client = ClientOptions::new()
-        .with_timeout_disabled()
-        .with_connect_timeout(options.timeout.min(Duration::from_secs(10)));
+    let mut client =
+        ClientOptions::new().with_timeout_disabled().with_connect_timeout(connector.patience.connect());
     for (key, value) in settings(options) {
         // `AWS_ALLOW_HTTP` and its like mean the client's `allow_http`
         let plain =

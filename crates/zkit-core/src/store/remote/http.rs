@@ -18,11 +18,15 @@ use object_store::client::{
 use tokio::time::Sleep;
 
 use super::cut::{Cut, RangeAsked};
+use super::guard;
 use super::integrity::StoreChecksum;
 use super::network::Network;
 use super::window::Window;
 use crate::location::Scheme;
+use crate::store::hosts::Hosts;
 
+/// The longest wait for a connection.
+const CONNECT_MOST: Duration = Duration::from_secs(10);
 /// How the URL of a destination's lock ends.
 const LOCK_PATH: &str = ".partial.journal/lock";
 /// The slowest connection on which a body that is sent is waited for, in bytes a second.
@@ -35,6 +39,7 @@ pub(super) struct Connector {
     pub(super) window: Arc<Window>,
     pub(super) patience: Patience,
     pub(super) scheme: Scheme,
+    pub(super) hosts: Hosts,
 }
 
 /// How long is waited.
@@ -51,11 +56,16 @@ impl Patience {
     pub(super) fn of(timeout: Duration) -> Self {
         Self { stall: timeout, hold: timeout * 3 }
     }
+
+    /// Returns the longest wait for a connection.
+    pub(super) fn connect(self) -> Duration {
+        self.stall.min(CONNECT_MOST)
+    }
 }
 
 impl HttpConnector for Connector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
-        let client = self.network.client(options)?;
+        let client = self.network.client(options, &self.hosts, self.patience.connect())?;
         Ok(HttpClient::new(Service { client, connector: self.clone() }))
     }
 }
@@ -96,7 +106,8 @@ struct Service {
 #[async_trait::async_trait]
 impl HttpService for Service {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        let Connector { network, window, patience, .. } = &self.connector;
+        let Connector { network, window, patience, hosts, .. } = &self.connector;
+        guard::check(hosts, request.uri())?;
         // a lock is kept however slowly others are asked to go, and says nothing of whether they move
         let keeps_lock = request.uri().path().ends_with(LOCK_PATH);
         if !keeps_lock {
@@ -121,7 +132,7 @@ impl HttpService for Service {
             Ok(answer) => Ok(explained(self.take_in(answer, &asked)?).await),
             Err(error) => {
                 network.traffic().retries.add(1);
-                Err(error)
+                Err(guard::explained(error))
             }
         }
     }
@@ -130,7 +141,7 @@ impl HttpService for Service {
 impl Service {
     /// Looks at how a request was answered, and at what the server asks for.
     fn take_in(&self, answer: HttpResponse, asked: &Asked) -> Result<HttpResponse, HttpError> {
-        let Connector { network, window, patience, scheme } = &self.connector;
+        let Connector { network, window, patience, scheme, .. } = &self.connector;
         let status = answer.status();
         // what object_store tries again: see its `RetryConfig`
         if status.is_server_error() || matches!(status.as_u16(), 408 | 429) {
