@@ -16,6 +16,7 @@ mod integrity;
 mod labels;
 mod listing;
 mod network;
+mod pages;
 mod parts;
 mod reads;
 mod refusals;
@@ -44,10 +45,11 @@ pub use self::upload::{Conditional, RemoteWriter, Sent, UploadRoom, Version};
 
 use self::ahead::{Ahead, HELD_BYTES_MOST};
 use self::chunk_cache::{CachedReads, Entry};
-use self::clients::build;
+use self::clients::{Server, build};
 use self::glance::Glances;
 use self::http::{Connector, Patience};
 use self::integrity::Covered;
+use self::pages::PagesServer;
 use self::parts::PartsServer;
 use self::refusals::is_absent;
 use self::versions::Versions;
@@ -90,6 +92,8 @@ struct Inner {
     store: Arc<dyn ObjectStore>,
     /// The same server, for objects in parts; web servers take none.
     parts: Option<PartsServer>,
+    /// The same server, for listings; web servers have none.
+    pages: Option<PagesServer>,
     prefix: ObjectPath,
     place: String,
     /// The URL up to its path: stores with the same share a client.
@@ -129,12 +133,13 @@ impl RemoteStore {
             // the servers of clouds follow from the user's settings: a private one is meant
             hosts: if *scheme == Scheme::Http { options.hosts.clone() } else { Hosts::Named },
         };
-        let (store, parts) = build(*scheme, parsed, options, &connector).map_err(failed)?;
+        let Server { store, parts, pages } = build(*scheme, parsed, options, &connector).map_err(failed)?;
         let prefix = prefix_of(*scheme, parsed).map_err(|error| failed(error.into()))?;
         let runtime = network.runtime()?;
         let inner = Inner {
             store,
             parts,
+            pages,
             prefix,
             place,
             base,
@@ -400,6 +405,7 @@ impl Inner {
         Self {
             store: Arc::clone(&self.store),
             parts: self.parts.clone(),
+            pages: self.pages.clone(),
             prefix,
             place,
             base: self.base.clone(),

@@ -21,6 +21,7 @@ use super::cut::{Cut, RangeAsked};
 use super::guard;
 use super::integrity::StoreChecksum;
 use super::network::Network;
+use super::pages::{self, OfListing};
 use super::window::Window;
 use crate::location::Scheme;
 use crate::store::hosts::Hosts;
@@ -95,6 +96,7 @@ struct Asked {
     at: Instant,
     is_head: bool,
     range: Option<RangeAsked>,
+    of_listing: bool,
 }
 
 #[derive(Debug)]
@@ -110,6 +112,8 @@ impl HttpService for Service {
         guard::check(hosts, request.uri())?;
         // a lock is kept however slowly others are asked to go, and says nothing of whether they move
         let keeps_lock = request.uri().path().ends_with(LOCK_PATH);
+        // nor does a page of a listing: whoever reads it says whether it brought something
+        let of_listing = request.extensions().get::<OfListing>().is_some();
         if !keeps_lock {
             window.wait_for_server().await;
             network.take_turn().await;
@@ -119,17 +123,25 @@ impl HttpService for Service {
             at: Instant::now(),
             is_head: request.method() == Method::HEAD,
             range: RangeAsked::of(&request),
+            of_listing,
         };
         let sent = Duration::from_secs(request.body().content_length() as u64 / SLOWEST_UPLOAD);
         let answer = tokio::time::timeout(patience.stall + sent, self.client.execute(request)).await;
         let answer = answer.unwrap_or_else(|_| {
             Err(HttpError::new(HttpErrorKind::Timeout, Impatience::NoAnswer(patience.stall + sent)))
         });
-        if !keeps_lock {
+        if !keeps_lock && !of_listing {
             network.pulse().beat();
         }
         match answer {
-            Ok(answer) => Ok(explained(self.take_in(answer, &asked)?).await),
+            Ok(answer) => {
+                let answer = explained(self.take_in(answer, &asked)?).await;
+                if of_listing && answer.status().is_success() {
+                    whole_listing(answer).await
+                } else {
+                    Ok(answer)
+                }
+            }
             Err(error) => {
                 network.traffic().retries.add(1);
                 Err(guard::explained(error))
@@ -180,6 +192,7 @@ impl Service {
             body,
             cut,
             network: network.clone(),
+            beats: !asked.of_listing,
             stall: patience.stall,
             impatience: Box::pin(tokio::time::sleep(patience.stall)),
         };
@@ -196,6 +209,14 @@ async fn explained(answer: HttpResponse) -> HttpResponse {
     let (parts, body) = answer.into_parts();
     let explanation = body.bytes().await.unwrap_or_default();
     HttpResponse::from_parts(parts, explanation.into())
+}
+
+/// Returns the answer with a page of a listing once all of it is there and is one; what breaks off is asked for again.
+async fn whole_listing(answer: HttpResponse) -> Result<HttpResponse, HttpError> {
+    let (parts, body) = answer.into_parts();
+    let body = body.bytes().await.map_err(|error| HttpError::new(HttpErrorKind::Interrupted, error))?;
+    pages::check(&body).map_err(|error| HttpError::new(HttpErrorKind::Unknown, error))?;
+    Ok(HttpResponse::from_parts(parts, body.into()))
 }
 
 /// Returns what an answer means that object_store takes for something else, or cannot explain.
@@ -229,6 +250,8 @@ struct WatchedBody {
     /// Where more comes than was asked for.
     cut: Option<Cut>,
     network: Network,
+    /// Whether what arrives says that the run moves.
+    beats: bool,
     stall: Duration,
     impatience: Pin<Box<Sleep>>,
 }
@@ -249,7 +272,9 @@ impl Body for WatchedBody {
             Poll::Ready(Some(Ok(frame))) => {
                 let bytes = frame.data_ref().map_or(0, Bytes::len);
                 self.network.traffic().bytes_received.add(bytes as u64);
-                self.network.pulse().beat();
+                if self.beats {
+                    self.network.pulse().beat();
+                }
                 let until = tokio::time::Instant::now() + self.stall;
                 self.impatience.as_mut().reset(until);
             }
