@@ -13,7 +13,9 @@ use zkit_core::store::{ChunkCache, Hosts, NetworkLimits, Reads, StoreChecksums, 
 
 use crate::memory::{self, MemoryBudget};
 use crate::shell::Shell;
-use crate::values::{ArrayFilter, ArrayGlob, MemoryLimit, StorageOption, parse_bytes, parse_duration};
+use crate::values::{
+    ArrayFilter, ArrayGlob, MemoryLimit, StorageOption, parse_bytes, parse_count, parse_duration, store_url,
+};
 
 /// For whom the answer is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -121,7 +123,7 @@ pub struct ResourceArgs {
     pub memory: Option<MemoryLimit>,
 
     /// Threads that work, at most 1,024 [default: one for each CPU that this process may use].
-    #[arg(long, short, value_name = "N")]
+    #[arg(long, short, value_name = "N", value_parser = parse_count)]
     pub jobs: Option<NonZeroUsize>,
 
     /// Stop the whole run after this time (30s, 5min, 2h), as Ctrl-C would, with exit code 3.
@@ -165,7 +167,7 @@ pub struct StoreArgs {
 
     /// Have at most so many reads in flight of one bucket or web server; fewer where more bring nothing, or where
     /// it refuses them.
-    #[arg(long, value_name = "N", default_value_t = NetworkLimits::CONNECTIONS)]
+    #[arg(long, value_name = "N", default_value_t = NetworkLimits::CONNECTIONS, value_parser = parse_count)]
     pub connections: NonZeroUsize,
 
     /// Send at most so many requests a second to remote stores.
@@ -182,7 +184,7 @@ pub struct StoreArgs {
 
     /// Let kerchunk references lead to what lies below PREFIX (s3://bucket/data, /data/nc), and not only to files
     /// beside them; may be repeated.
-    #[arg(long = "allow-prefix", value_name = "PREFIX")]
+    #[arg(long = "allow-prefix", value_name = "PREFIX", value_parser = store_url())]
     pub allow_prefixes: Vec<StoreUrl>,
 
     /// Keep what is read of remote stores in DIR, for the next run: what is there is fetched again only if the server says that it

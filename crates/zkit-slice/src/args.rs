@@ -26,6 +26,7 @@ pub struct SliceArgs {
 
     /// Where the slice goes: a path or URL.
     #[arg(long, value_name = "DESTINATION", conflicts_with = "cache", required_unless_present = "cache")]
+    #[arg(value_parser = zkit_cli::values::store_url())]
     pub(crate) to: Option<StoreUrl>,
 
     /// Keep the slice in this cache, and serve it from there when the same is asked for again.

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
+use super::foreign;
 use super::node::{Container, StoreKind};
 use super::open::MAX_DOCUMENT_BYTES;
 use crate::error::{Error, ErrorKind, Result};
@@ -38,7 +39,7 @@ pub(super) fn file(path: &Path) -> Result<Classified> {
     let mut file = File::open(path).map_err(failed)?;
     let size = file.metadata().map_err(failed)?.len();
     let mut head = Vec::new();
-    file.by_ref().take(64).read_to_end(&mut head).map_err(failed)?;
+    file.by_ref().take(foreign::HEAD_BYTES).read_to_end(&mut head).map_err(failed)?;
     let unknown = |container, rule, message: &str| Classified {
         kind: StoreKind::Unknown,
         container,
@@ -70,6 +71,9 @@ pub(super) fn file(path: &Path) -> Result<Classified> {
                 references: Some(document),
             });
         }
+    }
+    if let Some(error) = foreign::refused(path, &head) {
+        return Err(error);
     }
     Ok(unknown(
         Container::File,

@@ -3,9 +3,11 @@
 mod beside;
 mod classify;
 mod consolidated;
+mod foreign;
 mod node;
 mod open;
 mod references;
+mod spelling;
 mod walk;
 
 pub use beside::Consolidation;

@@ -89,12 +89,14 @@ enum Refusal {
     OtherRegion(String),
     #[error("the server does not say whether an object is there: it answers HEAD with {0}")]
     NoHead(StatusCode),
+    #[error("the server does not say whether an object is there: it answers GET with {0}")]
+    NoGet(StatusCode),
 }
 
 /// What is kept of a request until it is answered.
 struct Asked {
     at: Instant,
-    is_head: bool,
+    method: Method,
     range: Option<RangeAsked>,
     of_listing: bool,
 }
@@ -121,7 +123,7 @@ impl HttpService for Service {
         network.traffic().requests.add(1);
         let asked = Asked {
             at: Instant::now(),
-            is_head: request.method() == Method::HEAD,
+            method: request.method().clone(),
             range: RangeAsked::of(&request),
             of_listing,
         };
@@ -228,9 +230,15 @@ fn refusal(answer: &HttpResponse, asked: &Asked) -> Option<Refusal> {
     {
         return Some(Refusal::OtherRegion(region.to_str().ok()?.to_owned()));
     }
-    // object_store takes 405 for an object that is not there
+    // object_store takes 405 for an object that is not there, and any success for one that is
     let is_refused = matches!(status, StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED);
-    (asked.is_head && is_refused).then_some(Refusal::NoHead(status))
+    let is_object = matches!(status.as_u16(), 200 | 203 | 206);
+    let is_nothing = is_refused || (status.is_success() && !is_object);
+    match asked.method {
+        Method::HEAD if is_nothing => Some(Refusal::NoHead(status)),
+        Method::GET if is_nothing => Some(Refusal::NoGet(status)),
+        _ => None,
+    }
 }
 
 /// Returns how long a server asks to wait (RFC 9110, section 10.2.3).

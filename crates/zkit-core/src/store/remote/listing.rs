@@ -143,9 +143,7 @@ fn between(objects: Objects, start: Option<ObjectPath>, end: Option<ObjectPath>)
     let objects = objects.try_take_while(move |object| future::ok(is_inside(object)));
     // servers that know no offsets begin with the first key
     objects
-        .try_filter(move |object| {
-            future::ready(start.as_ref().is_none_or(|start| object.location > *start))
-        })
+        .try_filter(move |object| future::ready(start.as_ref().is_none_or(|start| object.location > *start)))
         .boxed()
 }
 
