@@ -10,10 +10,17 @@ pub(super) fn sibling(path: &Path) -> Option<String> {
     let name = path.file_name()?.to_str()?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let entries = std::fs::read_dir(folder).ok()?.flatten().take(ENTRIES_MOST);
-    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let names = entries.filter(|entry| is_store_like(&entry.path()));
+    let names = names.filter_map(|entry| entry.file_name().into_string().ok());
     let near = names.filter(|other| !other.starts_with('.') || name.starts_with('.'));
     let nearest = nearest(name, near)?;
     Some(path.with_file_name(nearest).display().to_string())
+}
+
+/// Returns whether something may be a store: a folder, or a file that stores are kept in.
+fn is_store_like(path: &Path) -> bool {
+    let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+    path.is_dir() || matches!(extension, "zip" | "json")
 }
 
 /// Returns the name that is nearest to another one, if it differs in a third of its letters at most, or in its extension alone.
@@ -72,6 +79,7 @@ mod tests {
     fn the_sibling_is_named_as_the_path_was_written() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("v2.zarr")).unwrap();
+        std::fs::write(folder.path().join("v2.tar"), b"").unwrap();
         let found = sibling(&folder.path().join("v2.zar")).unwrap();
         assert_eq!(Path::new(&found), folder.path().join("v2.zarr"));
         assert_eq!(sibling(&folder.path().join("no/v2.zar")), None);

@@ -15,7 +15,7 @@ use object_store::{Error, ListResult};
 use super::network::Network;
 
 /// Pages without a new key that are taken one behind the other: servers may give empty ones, and say that more follow.
-const BARREN_MOST: u32 = 1000;
+const BARREN_MOST: u32 = 300;
 
 /// The roots of listings: of S3 and of Google's XML API, and of Azure.
 const ROOTS: [&str; 2] = ["ListBucketResult", "EnumerationResults"];
@@ -263,12 +263,8 @@ mod tests {
     #[test]
     fn directory_buckets_may_list_in_any_order() {
         let mut progress = Progress::default();
-        let mut key = |at: u32| {
-            let name = vec![format!("{:05}", (at * 7919) % 10_007)];
-            progress.take_in(&name, Some(&at.to_string()))
-        };
-        // a page of two that overlap tells that there is no order
-        assert!(key(1).is_ok());
+        progress.take_in(&keys(&["07919"]), Some("1")).unwrap();
+        // a page that begins before what came tells that there is no order
         let mixed = keys(&["00001", "99999"]);
         progress.take_in(&mixed, Some("mixed")).unwrap();
         assert!((2..3000).all(|at| {
