@@ -189,7 +189,7 @@ pub struct StoreArgs {
 
     /// Keep what is read of remote stores in DIR, for the next run: what is there is fetched again only if the server says that it
     /// has changed; runs may share it [default: ZKIT_CHUNK_CACHE, else nothing is kept].
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = local_path())]
     pub chunk_cache: Option<PathBuf>,
 
     /// Most bytes of the chunk cache on disk; what was not used for longest goes first [default: ZKIT_CHUNK_CACHE_SIZE,

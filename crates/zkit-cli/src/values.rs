@@ -2,12 +2,12 @@
 //! paths.
 
 use std::num::NonZeroUsize;
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
 use bytesize::ByteSize;
-use clap::builder::{OsStringValueParser, TypedValueParser};
+use clap::builder::{OsStringValueParser, PathBufValueParser, TypedValueParser};
 use globset::{GlobBuilder, GlobMatcher};
 use zkit_core::location::StoreUrl;
 
@@ -70,6 +70,17 @@ pub fn store_url() -> impl TypedValueParser<Value = StoreUrl> {
         })?;
         url.local_path().map_or(Ok(()), check_home)?;
         Ok(url)
+    })
+}
+
+/// Returns what reads a path of this machine: no URL, and no home that the shell did not replace.
+pub fn local_path() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(|path| -> Result<PathBuf, String> {
+        if path.as_os_str().as_encoded_bytes().windows(3).any(|part| part == b"://") {
+            return Err("it is a URL; name a folder of this machine".to_owned());
+        }
+        check_home(&path)?;
+        Ok(path)
     })
 }
 
