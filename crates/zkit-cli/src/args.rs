@@ -14,7 +14,8 @@ use zkit_core::store::{ChunkCache, Hosts, NetworkLimits, Reads, StoreChecksums, 
 use crate::memory::{self, MemoryBudget};
 use crate::shell::Shell;
 use crate::values::{
-    ArrayFilter, ArrayGlob, MemoryLimit, StorageOption, parse_bytes, parse_count, parse_duration, store_url,
+    ArrayFilter, ArrayGlob, MemoryLimit, StorageOption, local_path, parse_bytes, parse_count, parse_duration,
+    store_url,
 };
 
 /// For whom the answer is written.
