@@ -134,3 +134,34 @@ def test_no_secret_is_told_however_much_is_logged(zkit, tmp_path, url, variables
     # each run is searched for canaries by the one who runs it
     outcome = zkit(command[0], url, *destination, *command[1:], "-vvv", "--timeout", "1s", **variables)
     assert outcome.code in (2, 3) and outcome.err
+
+
+UNREADABLE = [
+    f"http://user:PA/{canaries.HTTP_PASSWORD}@127.0.0.1:x/a",
+    f"http://user:{canaries.HTTP_PASSWORD}@[::1/a",
+    f"http://user:{canaries.HTTP_PASSWORD}@h:port/a",
+    f"https://h:x/a?sig={canaries.AZURE_SAS_SIGNATURE}",
+    f"ftp://user:{canaries.HTTP_PASSWORD}@h/a",
+    f"file://user:{canaries.HTTP_PASSWORD}@h/a",
+    f"s3://key:{canaries.AWS_SECRET}@/a",
+]
+COMMANDS = ["inspect", "audit", "digest", "compare", "recompress", "slice", "partials list", "cache list"]
+
+
+@pytest.mark.parametrize("url", UNREADABLE)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_arguments_that_make_no_sense_are_quoted_without_secrets(zkit, tmp_path, url, command):
+    # each run is searched for canaries by the one who runs it
+    lines = [[url], ["a", "--allow-prefix", url], ["a", f"--memory={url}"], ["a", "--to", url], ["a", "b", "--x", url]]
+    for line in lines:
+        outcome = zkit(*command.split(), *line, cwd=tmp_path)
+        assert outcome.code in (2, 3) or command == "cache list", outcome.err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_storage_options_that_make_no_sense_are_not_quoted(zkit, tmp_path, command):
+    for value in (f"secret_access_key {canaries.AWS_SECRET}", f"={canaries.AWS_SECRET}", canaries.AWS_SECRET):
+        for option in (["--storage-option", value], [f"--storage-option={value}"]):
+            assert zkit(*command.split(), "a", *option, cwd=tmp_path).code == 2
+    secret = f"aws_secret_access_key={canaries.AWS_SECRET}"
+    assert zkit(*command.split(), "a", "b", "c", "--x", secret, cwd=tmp_path).code == 2

@@ -62,7 +62,7 @@ pub struct AuditArgs {
 
     /// Compare the stores with the one at URL, which they were written from: arrays, shapes, types; from depth sample on
     /// also ids, and what the cells hold that both have.
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", value_parser = zkit_cli::values::store_url())]
     pub(crate) against: Option<StoreUrl>,
 
     /// Look at what references point to: files beside them, and the hosts of public URLs.

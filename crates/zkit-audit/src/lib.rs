@@ -16,7 +16,7 @@ mod settings;
 mod values;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::time::SystemTime;
@@ -338,6 +338,9 @@ impl Auditor<'_> {
 
 /// Returns the rule, the message and the remedy of a store that could not be opened: it may be a link to nothing.
 fn why_not_opened(url: &StoreUrl, error: &Error) -> (&'static str, String, Option<String>) {
+    if error.kind() == ErrorKind::Unsupported && url.local_path().is_some_and(Path::is_file) {
+        return ("not-zarr", error.one_line(), error.hint().map(str::to_owned));
+    }
     let Some(target) = target_that_is_gone(url) else {
         return ("unreadable", error.one_line(), error.hint().map(str::to_owned));
     };

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, Subcommand};
 use zkit_cli::cached::{Header, Places};
-use zkit_cli::values::{parse_bytes, parse_directory, parse_duration};
+use zkit_cli::values::{parse_bytes, parse_duration};
 use zkit_cli::{Command, Exit, Shell};
 
 /// Lists, verifies and prunes a cache of `zkit slice --cache`.
@@ -28,13 +28,13 @@ enum Action {
     /// Lists the entries: size, age, last use, what they hold.
     List {
         /// The cache: a directory that `zkit slice --cache` wrote.
-        #[arg(value_parser = parse_directory)]
+        #[arg(value_parser = zkit_cli::values::local_path())]
         directory: PathBuf,
     },
     /// Reads everything back and compares digests; exits with 1 if something is damaged.
     Verify {
         /// The cache: a directory that `zkit slice --cache` wrote.
-        #[arg(value_parser = parse_directory)]
+        #[arg(value_parser = zkit_cli::values::local_path())]
         directory: PathBuf,
         #[command(flatten)]
         limits: LimitArgs,
@@ -44,7 +44,7 @@ enum Action {
     /// What runs that died have left goes in any case. An entry that is in use stays, and so does what is no entry.
     Prune {
         /// The cache: a directory that `zkit slice --cache` wrote.
-        #[arg(value_parser = parse_directory)]
+        #[arg(value_parser = zkit_cli::values::local_path())]
         directory: PathBuf,
         /// Keep the entries used last, up to this size in all (200GiB).
         #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]

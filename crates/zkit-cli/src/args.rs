@@ -9,12 +9,13 @@ use clap::{ArgAction, Args, ColorChoice, ValueEnum};
 use zkit_core::error::{Error, ErrorKind};
 use zkit_core::hierarchy::ArrayNode;
 use zkit_core::location::StoreUrl;
-use zkit_core::store::{ChunkCache, NetworkLimits, Reads, StoreChecksums, StoreOptions};
+use zkit_core::store::{ChunkCache, Hosts, NetworkLimits, Reads, StoreChecksums, StoreOptions};
 
 use crate::memory::{self, MemoryBudget};
 use crate::shell::Shell;
 use crate::values::{
-    ArrayFilter, ArrayGlob, MemoryLimit, StorageOption, parse_bytes, parse_directory, parse_duration,
+    ArrayFilter, ArrayGlob, MemoryLimit, StorageOption, local_path, parse_bytes, parse_count, parse_duration,
+    store_url,
 };
 
 /// For whom the answer is written.
@@ -123,7 +124,7 @@ pub struct ResourceArgs {
     pub memory: Option<MemoryLimit>,
 
     /// Threads that work, at most 1,024 [default: one for each CPU that this process may use].
-    #[arg(long, short, value_name = "N")]
+    #[arg(long, short, value_name = "N", value_parser = parse_count)]
     pub jobs: Option<NonZeroUsize>,
 
     /// Stop the whole run after this time (30s, 5min, 2h), as Ctrl-C would, with exit code 3.
@@ -167,7 +168,7 @@ pub struct StoreArgs {
 
     /// Have at most so many reads in flight of one bucket or web server; fewer where more bring nothing, or where
     /// it refuses them.
-    #[arg(long, value_name = "N", default_value_t = NetworkLimits::CONNECTIONS)]
+    #[arg(long, value_name = "N", default_value_t = NetworkLimits::CONNECTIONS, value_parser = parse_count)]
     pub connections: NonZeroUsize,
 
     /// Send at most so many requests a second to remote stores.
@@ -184,12 +185,12 @@ pub struct StoreArgs {
 
     /// Let kerchunk references lead to what lies below PREFIX (s3://bucket/data, /data/nc), and not only to files
     /// beside them; may be repeated.
-    #[arg(long = "allow-prefix", value_name = "PREFIX")]
+    #[arg(long = "allow-prefix", value_name = "PREFIX", value_parser = store_url())]
     pub allow_prefixes: Vec<StoreUrl>,
 
     /// Keep what is read of remote stores in DIR, for the next run: what is there is fetched again only if the server says that it
     /// has changed; runs may share it [default: ZKIT_CHUNK_CACHE, else nothing is kept].
-    #[arg(long, value_name = "DIR", value_parser = parse_directory)]
+    #[arg(long, value_name = "DIR", value_parser = local_path())]
     pub chunk_cache: Option<PathBuf>,
 
     /// Most bytes of the chunk cache on disk; what was not used for longest goes first [default: ZKIT_CHUNK_CACHE_SIZE,
@@ -227,6 +228,7 @@ impl StoreArgs {
             timeout: self.timeout,
             follow_links: self.follow_links,
             allow_prefixes: self.allow_prefixes.clone(),
+            hosts: Hosts::Named,
             cancel: shell.cancel().clone(),
             network: shell.network(NetworkLimits {
                 connections: self.connections,

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use zkit_core::error::Error;
+use zkit_core::location::redact;
 use zkit_report::sanitize;
 
 use crate::console::Console;
@@ -29,7 +30,8 @@ pub(crate) enum Color {
 
 /// Returns the error, its causes one a line, and the hints of the core.
 fn render(label: &str, error: &anyhow::Error, color: Color) -> String {
-    let mut messages: Vec<String> = error.chain().map(|cause| sanitize(&cause.to_string()).into()).collect();
+    let mut messages: Vec<String> =
+        error.chain().map(|cause| sanitize(&redact(&cause.to_string())).into()).collect();
     // Wrappers that pass their cause's text on would say it twice.
     messages.dedup();
     let mut text = format!("{}: {}\n", labelled(label, "31", color), messages[0]);

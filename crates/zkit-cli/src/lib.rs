@@ -12,6 +12,7 @@
 pub mod args;
 pub mod cached;
 mod console;
+mod echo;
 pub mod environment;
 mod errors;
 mod exit;

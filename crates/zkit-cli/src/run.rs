@@ -1,17 +1,19 @@
 //! From a command line to an exit code: the same for `zkit inspect` and `zkit-inspect`.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{ArgMatches, Args, FromArgMatches};
+use clap::{ArgMatches, Args, ColorChoice, FromArgMatches};
 
 use zkit_core::error::{Error, ErrorKind};
 
 use crate::args::{Format, GlobalArgs};
 use crate::console::Console;
 use crate::environment::Environment;
+use crate::errors::Color;
 use crate::exit::{self, Exit};
 use crate::shell::{Shell, stderr_color};
-use crate::{errors, panics};
+use crate::{echo, errors, panics};
 
 /// A subcommand of zkit.
 pub trait Command {
@@ -112,11 +114,32 @@ fn main_with(
         command.try_get_matches().and_then(|matches| Ok((GlobalArgs::from_arg_matches(&matches)?, matches)));
     match parsed {
         Ok((global, matches)) => run_in_shell(&global, |shell| run(&matches, shell)).into(),
+        Err(error) if error.use_stderr() => {
+            let colored = stderr_color(ColorChoice::Auto, &Environment::read());
+            Console::without_bar().write(usage_error(&error, colored, std::env::args_os()).as_bytes());
+            Exit::Usage.into()
+        }
         Err(error) => {
             // Help and version go to stdout and are no error. A reader that went away is none either.
             let _ = error.print();
-            if error.use_stderr() { Exit::Usage.into() } else { Exit::Done.into() }
+            Exit::Done.into()
         }
+    }
+}
+
+/// Returns what is said of a command line that makes no sense; it quotes arguments, and none of their secrets.
+fn usage_error(error: &clap::Error, color: Color, arguments: impl Iterator<Item = OsString>) -> String {
+    let text = match color {
+        Color::On => error.render().ansi().to_string(),
+        Color::Off => error.render().to_string(),
+    };
+    let text = echo::without_secrets(&text, arguments);
+    match error.kind() {
+        clap::error::ErrorKind::InvalidUtf8 => {
+            let hint = errors::labelled("hint", "36", color);
+            format!("{text}{hint}: rename it, or reach it through a link whose name is UTF-8\n")
+        }
+        _ => text,
     }
 }
 
@@ -238,6 +261,24 @@ mod tests {
         for line in lines {
             let error = parsed(&format!("zkit-probe s {line}")).err();
             assert!(error.is_some_and(|error| error.use_stderr() && error.exit_code() == 2), "{line}");
+        }
+    }
+
+    #[test]
+    fn usage_errors_tell_no_secret() {
+        let lines = [
+            "zkit-probe s --allow-prefix http://user:PA/SSw0rd@127.0.0.1:x/y",
+            "zkit-probe s --storage-option PASSw0rd",
+            "zkit-probe s http://user:PASSw0rd@h/x",
+            "zkit-probe s --timeout ftp://user:PASSw0rd@h/x",
+            "zkit-probe s --allow-prefix ftp://user:PASSw0rd@h/x",
+        ];
+        for line in lines {
+            let error = parsed(line).err().unwrap();
+            for color in [Color::On, Color::Off] {
+                let text = usage_error(&error, color, line.split(' ').map(OsString::from));
+                assert!(text.contains("error") && !text.contains("SSw0rd"), "{text}");
+            }
         }
     }
 

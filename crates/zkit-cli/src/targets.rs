@@ -6,6 +6,8 @@ use globset::GlobBuilder;
 use zkit_core::error::{Error, ErrorKind};
 use zkit_core::location::StoreUrl;
 
+use crate::values::check_home;
+
 /// Folders deeper than this are not searched.
 const DEPTH_MOST: usize = 12;
 /// Folders that one search enters, at most.
@@ -44,6 +46,7 @@ pub fn of_paths(paths: &[String]) -> Result<(Vec<StoreUrl>, Vec<String>), Error>
 pub fn stores(path: &str) -> Result<Vec<StoreUrl>, Error> {
     let url: StoreUrl = path.parse()?;
     let Some(local) = url.local_path() else { return Ok(vec![url]) };
+    check_home(local).map_err(|why| Error::new(ErrorKind::Usage, why))?;
     // a name may hold the characters of patterns
     let paths = match (std::fs::symlink_metadata(local), local.to_str()) {
         (Err(_), Some(text)) if text.contains(['*', '?', '[', '{']) => expanded(text)?,

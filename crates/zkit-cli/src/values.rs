@@ -1,11 +1,13 @@
 //! The values of arguments, parsed once at the edge: durations, memory, store options, globs over array
 //! paths.
 
-use std::path::PathBuf;
+use std::num::NonZeroUsize;
+use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
 use bytesize::ByteSize;
+use clap::builder::{OsStringValueParser, PathBufValueParser, TypedValueParser};
 use globset::{GlobBuilder, GlobMatcher};
 use zkit_core::location::StoreUrl;
 use zkit_core::metadata::{Defect, Loss};
@@ -45,21 +47,6 @@ fn split_while(text: &str, belongs: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(text.find(|character| !belongs(character)).unwrap_or(text.len()))
 }
 
-/// Parses a directory of this machine: no URL, and no `~` that the shell left as it is.
-pub fn parse_directory(text: &str) -> Result<PathBuf, String> {
-    if text.contains("://") {
-        return Err("it is a URL; name a directory of this machine".to_owned());
-    }
-    match text.parse::<StoreUrl>() {
-        Ok(StoreUrl::Local(path)) => Ok(path),
-        Ok(StoreUrl::Remote { .. }) => Err("name a directory of this machine".to_owned()),
-        Err(error) => Err(match error.hint() {
-            Some(hint) => format!("{error}; {hint}"),
-            None => error.to_string(),
-        }),
-    }
-}
-
 /// Parses a size in bytes, more than zero: `4MiB`, `512kB`, `1000000`.
 pub fn parse_bytes(text: &str) -> Result<u64, String> {
     match text.parse::<ByteSize>() {
@@ -67,6 +54,52 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
         Ok(size) => Ok(size.as_u64()),
         Err(_) => Err(format!("found `{text}`; write a size such as 4MiB or 512kB")),
     }
+}
+
+/// Parses a number of things of which there is at least one.
+pub fn parse_count(text: &str) -> Result<NonZeroUsize, String> {
+    let count: usize = text.parse().map_err(|_| "write a whole number, 1 or more".to_owned())?;
+    NonZeroUsize::new(count).ok_or_else(|| "it is 1 or more".to_owned())
+}
+
+/// Returns what reads the place of a store: a URL, or a path in any encoding.
+pub fn store_url() -> impl TypedValueParser<Value = StoreUrl> {
+    OsStringValueParser::new().try_map(|text| -> Result<StoreUrl, String> {
+        let url = StoreUrl::from_os(&text).map_err(|error| match error.hint() {
+            Some(hint) => format!("{}\n  hint: {hint}", error.one_line()),
+            None => error.one_line(),
+        })?;
+        url.local_path().map_or(Ok(()), check_home)?;
+        Ok(url)
+    })
+}
+
+/// Returns what reads a path of this machine: no URL, and no home that the shell did not replace.
+pub fn local_path() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(|path| -> Result<PathBuf, String> {
+        if path.as_os_str().as_encoded_bytes().windows(3).any(|part| part == b"://") {
+            return Err("it is a URL; name a folder of this machine".to_owned());
+        }
+        check_home(&path)?;
+        Ok(path)
+    })
+}
+
+/// Refuses a path that begins with a `~` which the shell did not replace by the home folder: nobody means a folder of that name.
+pub fn check_home(path: &Path) -> Result<(), String> {
+    let mut parts = path.components();
+    let Some(Component::Normal(first)) = parts.next() else { return Ok(()) };
+    // backup files end in `~`; `~user` is somebody's home
+    if !first.as_encoded_bytes().starts_with(b"~")
+        || first.as_encoded_bytes().starts_with(b"~$")
+        || Path::new(first).exists()
+    {
+        return Ok(());
+    }
+    Err(format!(
+        "the shell did not replace `~` in `{0}`: write $HOME, or ./{0} if that is its name",
+        path.display()
+    ))
 }
 
 /// How much memory the work may take.
@@ -275,6 +308,24 @@ mod tests {
         for text in ["", "0", "-1MiB", "30%", "much"] {
             assert!(parse_bytes(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_home_that_the_shell_did_not_replace_is_refused() {
+        for path in ["~/a.zarr", "~", "~nobody-of-this-name/a"] {
+            let refused = check_home(Path::new(path)).unwrap_err();
+            assert!(refused.contains("$HOME") && refused.contains(&format!("./{path}")), "{refused}");
+        }
+        for path in ["./~/a.zarr", "a~/b", "/~/a", "a/~"] {
+            assert_eq!(check_home(Path::new(path)), Ok(()));
+        }
+    }
+
+    #[test]
+    fn counts_begin_at_one() {
+        assert_eq!(parse_count("3").unwrap().get(), 3);
+        assert_eq!(parse_count("0"), Err("it is 1 or more".to_owned()));
+        assert!(parse_count("-1").is_err() && parse_count("x").is_err());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use clap::Args;
 use serde::Serialize;
 use zkit_cli::args::{ResourceArgs, SelectArgs, StoreArgs};
+use zkit_cli::values::store_url;
 use zkit_cli::{Command, Exit, Shell};
 use zkit_core::engine::{self, Pair, Resources};
 use zkit_core::error::{Error, ErrorKind};
@@ -18,9 +19,11 @@ use zkit_report::{Column, Document, Facts, Table, format};
 #[derive(Debug, Args)]
 pub struct CompareArgs {
     /// Path or URL of the one store.
+    #[arg(value_parser = store_url())]
     left: StoreUrl,
 
     /// Path or URL of the other store.
+    #[arg(value_parser = store_url())]
     right: StoreUrl,
 
     #[command(flatten)]

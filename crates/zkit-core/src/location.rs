@@ -1,5 +1,6 @@
 //! Where a store is: parsing of paths and URLs, and nothing else.
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -47,6 +48,19 @@ pub enum StoreUrl {
 }
 
 impl StoreUrl {
+    /// Parses a path in any encoding, or a URL as [`str::parse`] does.
+    pub fn from_os(text: &OsStr) -> Result<Self> {
+        match text.to_str() {
+            Some(text) => text.parse(),
+            None if text.as_encoded_bytes().windows(3).any(|part| part == b"://") => {
+                let shown = redact(&text.to_string_lossy());
+                Err(Error::new(ErrorKind::Usage, format!("the URL `{shown}` is not UTF-8"))
+                    .with_hint("write other bytes as %XX"))
+            }
+            None => Ok(Self::Local(PathBuf::from(text))),
+        }
+    }
+
     /// Returns the local path, if this is one.
     pub fn local_path(&self) -> Option<&Path> {
         match self {
@@ -197,6 +211,14 @@ pub fn redact(text: &str) -> String {
 fn redact_one(url: &str, clean: &mut String) {
     let authority_end = url.find(['/', '?', '#']).unwrap_or(url.len());
     let (authority, rest) = url.split_at(authority_end);
+    // a password with a slash in it, of a URL that nobody can parse: what is behind the colon is no port
+    let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit() || byte == b']');
+    if !authority.contains('@')
+        && authority.rsplit_once(':').is_some_and(|(_, port)| !is_port(port))
+        && let Some((_, after)) = rest.rsplit_once('@')
+    {
+        return redact_one(after, clean);
+    }
     clean.push_str(authority.rsplit_once('@').map_or(authority, |(_, host)| host));
     let (path, query) = rest.split_once('?').map_or((rest, None), |(path, query)| (path, Some(query)));
     clean.push_str(path);
@@ -274,6 +296,29 @@ mod tests {
         for text in ["ftp://host/a", "s3:///a", ""] {
             assert_eq!(text.parse::<StoreUrl>().unwrap_err().kind(), ErrorKind::Usage, "{text}");
         }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn paths_may_have_any_encoding_and_urls_may_not() {
+        use std::os::unix::ffi::OsStrExt as _;
+        let path = OsStr::from_bytes(b"a\xff.zarr");
+        assert_eq!(StoreUrl::from_os(path).unwrap(), StoreUrl::Local(path.into()));
+        let error = StoreUrl::from_os(OsStr::from_bytes(b"http://u:p\xff@h/x")).unwrap_err();
+        assert_eq!(
+            (error.kind(), error.to_string()),
+            (ErrorKind::Usage, "the URL `http://h/x` is not UTF-8".into())
+        );
+    }
+
+    #[test]
+    fn redacts_passwords_that_make_a_url_unreadable() {
+        assert_eq!(redact("http://user:PA/SSw0rd@127.0.0.1:1/x?a=b"), "http://127.0.0.1:1/x?a=***");
+        assert_eq!(redact("http://user:P?A@h/x"), "http://h/x");
+        assert_eq!(
+            redact("http://h:80/a@b http://[::1]:80/a@b s3://b/a@c"),
+            "http://h:80/a@b http://[::1]:80/a@b s3://b/a@c"
+        );
     }
 
     #[test]

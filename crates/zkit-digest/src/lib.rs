@@ -6,6 +6,7 @@ use clap::Args;
 use serde::Serialize;
 use zkit_cli::args::{ResourceArgs, SelectArgs, StoreArgs};
 use zkit_cli::traffic::TrafficOutput;
+use zkit_cli::values::store_url;
 use zkit_cli::{Command, Exit, Shell};
 use zkit_core::engine::{self, Resources, Sparse};
 use zkit_core::error::{Error, ErrorKind};
@@ -21,6 +22,7 @@ use zkit_report::{Column, Document, Facts, Table, format};
 #[derive(Debug, Args)]
 pub struct DigestArgs {
     /// Path or URL of the store.
+    #[arg(value_parser = store_url())]
     store: StoreUrl,
 
     /// Paths of arrays, or of groups for all below them; everything where none is given.

@@ -4,6 +4,7 @@ use std::num::NonZeroU64;
 
 use clap::{Args, ValueEnum};
 use zkit_cli::args::{ResourceArgs, SelectArgs, StoreArgs};
+use zkit_cli::values::store_url;
 use zkit_core::location::StoreUrl;
 
 use zkit_core::plan::Access;
@@ -16,6 +17,7 @@ use zkit_core::plan::Access;
 #[derive(Debug, Clone, Args)]
 pub struct InspectArgs {
     /// Path or URL of the store.
+    #[arg(value_parser = store_url())]
     pub(crate) store: StoreUrl,
 
     /// Paths of arrays, or of groups for all arrays below them; all of them where none is given.

@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use clap::{Args, Subcommand};
 use zkit_cli::args::StoreArgs;
 use zkit_cli::values::parse_duration;
+use zkit_cli::values::store_url;
 use zkit_cli::{Command, Exit, Shell};
 use zkit_core::error::{Error, ErrorKind};
 use zkit_core::event::Event;
@@ -53,7 +54,7 @@ enum Action {
 #[derive(Debug, Args)]
 struct PlaceArgs {
     /// Folders and buckets to look into, or destinations of copies; stores below them are not looked into.
-    #[arg(required = true, value_name = "PLACE")]
+    #[arg(required = true, value_name = "PLACE", value_parser = store_url())]
     places: Vec<StoreUrl>,
     #[command(flatten)]
     access: StoreArgs,

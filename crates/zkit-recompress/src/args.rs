@@ -2,6 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use zkit_cli::args::{ResourceArgs, SelectArgs, StoreArgs};
+use zkit_cli::values::store_url;
 use zkit_cli::writing::{CodecChoice, WriteArgs, with_default};
 use zkit_core::engine::OnCorrupt;
 use zkit_core::error::{Error, ErrorKind};
@@ -23,11 +24,11 @@ pub(crate) const DEFAULT_CODEC: CodecChoice = CodecChoice::Auto;
 #[command(mut_arg("codec", |codec| with_default(codec, "auto")))]
 pub struct RecompressArgs {
     /// Path or URL of the store to copy, and that of the copy; with --into any number of stores to copy.
-    #[arg(required = true, value_name = "SOURCE... DESTINATION", num_args = 1..)]
+    #[arg(required = true, value_name = "SOURCE... DESTINATION", num_args = 1.., value_parser = store_url())]
     stores: Vec<StoreUrl>,
 
     /// Copy every store into this directory (or below this URL), each under its own name; each appears when it is done.
-    #[arg(long, value_name = "DIRECTORY")]
+    #[arg(long, value_name = "DIRECTORY", value_parser = store_url())]
     into: Option<StoreUrl>,
 
     #[command(flatten)]

@@ -105,8 +105,14 @@ impl Layouts {
         }
         let layout = wish.resolve(metadata, format).map_err(|reason| {
             let message = format!("could not lay out new chunks of `{path}`: {reason}");
-            Error::new(ErrorKind::Usage, message)
-                .with_hint("change --chunks and --shards, or give the array its own in zkit.toml")
+            let error = Error::new(ErrorKind::Usage, message);
+            // some reasons name the option that helps
+            match reason.contains("--") {
+                true => error,
+                false => {
+                    error.with_hint("change --chunks and --shards, or give the array its own in zkit.toml")
+                }
+            }
         })?;
         Ok(ArrayTarget { layout, codec })
     }

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use clap::{ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use zkit_cli::args::{ResourceArgs, SelectArgs, StoreArgs};
 use zkit_cli::cached::CacheCheckArg;
-use zkit_cli::values::parse_directory;
+use zkit_cli::values::local_path;
 use zkit_cli::writing::{ChunkArgs, WriteArgs, with_default};
 use zkit_core::location::StoreUrl;
 use zkit_core::select::{Join, Method};
@@ -28,12 +28,13 @@ pub struct SliceArgs {
 
     /// Where the slice goes: a path or URL.
     #[arg(long, value_name = "DESTINATION", conflicts_with = "cache", required_unless_present = "cache")]
+    #[arg(value_parser = zkit_cli::values::store_url())]
     pub(crate) to: Option<StoreUrl>,
 
     /// Keep the slice in this cache, and serve it from there when the same is asked for again.
     ///
     /// It is served as long as no object of the sources changed that it was made of; see --source-check.
-    #[arg(long, value_name = "DIRECTORY", conflicts_with = "split", value_parser = parse_directory)]
+    #[arg(long, value_name = "DIRECTORY", conflicts_with = "split", value_parser = local_path())]
     pub(crate) cache: Option<PathBuf>,
 
     /// How closely a cached slice is looked at before it is served: sizes, a sample of its digests, or all of them.

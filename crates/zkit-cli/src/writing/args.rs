@@ -64,7 +64,7 @@ pub struct WriteArgs {
     pub source_check: SourceCheckArg,
 
     /// Directory for scratch space, where a rechunk needs it [default: beside the destination; none for a bucket].
-    #[arg(long, value_name = "DIRECTORY")]
+    #[arg(long, value_name = "DIRECTORY", value_parser = crate::values::local_path())]
     pub scratch: Option<PathBuf>,
 
     /// Scratch space that may be used; 0 for none [default: half of what is free].

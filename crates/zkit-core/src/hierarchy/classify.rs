@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::node::{Container, StoreKind};
 use super::open::MAX_DOCUMENT_BYTES;
+use super::other_formats;
 use crate::error::{Error, ErrorKind, Result};
 use crate::metadata::Json;
 use crate::store::{ChildKind, Store};
@@ -38,7 +39,7 @@ pub(super) fn file(path: &Path) -> Result<Classified> {
     let mut file = File::open(path).map_err(failed)?;
     let size = file.metadata().map_err(failed)?.len();
     let mut head = Vec::new();
-    file.by_ref().take(64).read_to_end(&mut head).map_err(failed)?;
+    file.by_ref().take(other_formats::HEAD_BYTES).read_to_end(&mut head).map_err(failed)?;
     let unknown = |container, rule, message: &str| Classified {
         kind: StoreKind::Unknown,
         container,
@@ -70,6 +71,9 @@ pub(super) fn file(path: &Path) -> Result<Classified> {
                 references: Some(document),
             });
         }
+    }
+    if let Some(error) = other_formats::refused(path, &head) {
+        return Err(error);
     }
     Ok(unknown(
         Container::File,

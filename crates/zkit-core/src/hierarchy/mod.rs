@@ -8,8 +8,10 @@ mod differences;
 mod foreign;
 mod node;
 mod open;
+mod other_formats;
 mod references;
 mod review;
+mod spelling;
 mod walk;
 
 pub use beside::Consolidation;

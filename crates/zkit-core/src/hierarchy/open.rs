@@ -7,6 +7,8 @@ use super::classify::{self, Classified};
 use super::consolidated;
 use super::foreign::Foreign;
 use super::node::{Consolidated, Container, Hierarchy, StoreKind};
+use super::other_formats;
+use super::spelling;
 use super::walk;
 use crate::error::{Error, ErrorKind, Result};
 use crate::location::StoreUrl;
@@ -48,7 +50,11 @@ impl Hierarchy {
                 } else {
                     ErrorKind::Unreadable
                 };
-                Error::new(kind, format!("could not open the store {url}")).with_source(error)
+                let failed = Error::new(kind, format!("could not open the store {url}")).with_source(error);
+                match spelling::sibling(path).filter(|_| kind == ErrorKind::Absent) {
+                    Some(sibling) => failed.with_hint(format!("did you mean {sibling}?")),
+                    None => failed,
+                }
             })?;
             if metadata.is_file() {
                 if classify::is_zip(path)? {
@@ -260,10 +266,14 @@ impl Hierarchy {
             if matches!(store, Store::Remote(_))
                 && store.children("").map_or(true, |children| children.is_empty())
             {
-                return Err(Error::new(
+                let absent = Error::new(
                     ErrorKind::Absent,
                     format!("could not open the store {url}: no object is there"),
-                ));
+                );
+                return Err(match url.name().and_then(|name| other_formats::hint_of_name(&name)) {
+                    Some(hint) => absent.with_hint(hint),
+                    None => absent,
+                });
             }
             hierarchy.kind = StoreKind::Unknown;
             hierarchy.say_what_is_there_instead(&store);

@@ -36,7 +36,7 @@ impl Layout {
         let Some(shard_shape) = &self.shard_shape else { return Ok(()) };
         check_lengths("shards", shard_shape, rank)?;
         if format == ZarrFormat::V2 {
-            return Err("Zarr v2 has no shards; write them with --zarr-format 3".to_owned());
+            return Err("shards need Zarr v3: add --zarr-format 3".to_owned());
         }
         let lengths = shard_shape.iter().zip(&self.chunk_shape).enumerate();
         for (dimension, (shard, chunk)) in lengths {
@@ -297,7 +297,7 @@ mod tests {
             copy(source, format, TargetCodec::Zstd(3), &wanted).unwrap_err()
         };
         let shards = layout(&[4, 3], Some(&[8, 3]));
-        assert!(refused(&source, ZarrFormat::V2, shards).contains("Zarr v2 has no shards"));
+        assert!(refused(&source, ZarrFormat::V2, shards).contains("shards need Zarr v3"));
         let uneven = layout(&[4, 4], Some(&[8, 6]));
         assert_eq!(
             refused(&source, ZarrFormat::V3, uneven),

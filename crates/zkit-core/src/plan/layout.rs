@@ -231,7 +231,7 @@ impl LayoutWish {
     }
 }
 
-const NO_SHARDS_IN_V2: &str = "Zarr v2 has no shards; write them with --zarr-format 3";
+const NO_SHARDS_IN_V2: &str = "shards need Zarr v3: add --zarr-format 3";
 
 impl ChunksWish {
     fn lengths(&self) -> &[(DimensionKey, ChunkLength)] {

@@ -10,6 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::location::StoreUrl;
 use crate::units::saturating_usize;
 
+use super::hosts::Hosts;
 use super::local::LocalStore;
 use super::memory::MemoryStore;
 use super::references::ReferenceStore;
@@ -32,6 +33,8 @@ pub struct StoreOptions {
     pub follow_links: bool,
     /// What references may lead to, beside the folder that they lie in.
     pub allow_prefixes: Vec<StoreUrl>,
+    /// Which web servers a store may be read from.
+    pub hosts: Hosts,
     /// Ends waiting for remote stores.
     pub cancel: Cancel,
     /// What remote stores share; stores of one run are opened with clones of one.
@@ -53,6 +56,7 @@ impl Default for StoreOptions {
             timeout: Duration::from_secs(60),
             follow_links: false,
             allow_prefixes: Vec::new(),
+            hosts: Hosts::Named,
             cancel: Cancel::default(),
             network: Network::default(),
             reads: Reads::Forgotten,

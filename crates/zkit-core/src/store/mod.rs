@@ -3,8 +3,10 @@
 //! `Ok(None)` and an empty visit mean *absent*; everything that may exist but cannot be read is an error of kind
 //! `Unreadable`. The two are never mixed up: absent chunks read as fill values, unreadable ones must not.
 
+mod addresses;
 mod any;
 mod byte_source;
+mod hosts;
 mod key;
 mod local;
 mod memory;
@@ -20,6 +22,7 @@ mod zip;
 pub use any::{
     Child, ChildKind, Glance, ObjectInfo, ObjectKind, ObjectStat, Prefetched, Store, StoreOptions,
 };
+pub use hosts::{Hosts, RemotePlace};
 pub use key::{is_safe_name, join};
 pub use local::LocalStore;
 pub(crate) use local::is_link_to_nothing;

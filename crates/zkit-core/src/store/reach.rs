@@ -1,6 +1,8 @@
 //! Where the target of a reference leads: what may be looked at, and what nobody should open.
 
-use std::net::IpAddr;
+use url::{Host, Url};
+
+use super::addresses::special;
 
 /// Where a reference leads.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,11 +32,7 @@ pub fn reach(target: &str) -> Reach {
             other => other,
         },
         "s3" | "s3a" | "gs" | "gcs" | "az" | "abfs" | "abfss" | "adl" => Reach::Public,
-        "http" | "https" => {
-            let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-            let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-            if is_private(host) { Reach::Private } else { Reach::Public }
-        }
+        "http" | "https" => reach_of_web(target),
         _ => Reach::Unknown,
     }
 }
@@ -71,41 +69,23 @@ fn reach_of_path(path: &str) -> Reach {
     }
 }
 
-/// Returns whether a host is a neighbour without a router between, such as a cloud's metadata service: never a place of data.
-pub(super) fn is_link_local(host: &str) -> bool {
-    let name = host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.').to_ascii_lowercase();
-    match name.parse::<IpAddr>() {
-        Ok(IpAddr::V4(v4)) => v4.is_link_local(),
-        Ok(IpAddr::V6(v6)) => {
-            v6.is_unicast_link_local() || v6.to_ipv4_mapped().is_some_and(|v4| v4.is_link_local())
-        }
-        Err(_) => name == "metadata.google.internal",
-    }
+/// Returns where a URL of a web server leads, by the host that is asked: written in other digits, it is the same.
+fn reach_of_web(target: &str) -> Reach {
+    let Ok(url) = Url::parse(target) else { return Reach::Unknown };
+    let address = match url.host() {
+        Some(Host::Domain(name)) if is_private_name(name) => return Reach::Private,
+        Some(Host::Domain(_)) => return Reach::Public,
+        Some(Host::Ipv4(v4)) => v4.into(),
+        Some(Host::Ipv6(v6)) => v6.into(),
+        None => return Reach::Unknown,
+    };
+    if special(address).is_some() { Reach::Private } else { Reach::Public }
 }
 
-/// Returns whether a host is this machine, a neighbour, or a cloud's metadata service.
-fn is_private(host: &str) -> bool {
-    let bare = match host.strip_prefix('[') {
-        Some(v6) => v6.split(']').next().unwrap_or_default(),
-        None => host.split(':').next().unwrap_or_default(),
-    };
-    let name = bare.trim_end_matches('.').to_ascii_lowercase();
-    if let Ok(address) = name.parse::<IpAddr>() {
-        return match address {
-            IpAddr::V4(v4) => {
-                v4.is_loopback() || v4.is_private() || v4.is_link_local() || v4.is_unspecified()
-            }
-            IpAddr::V6(v6) => {
-                v6.is_loopback() || v6.is_unspecified() || v6.is_unicast_link_local() || v6.is_unique_local()
-            }
-        };
-    }
-    // numbers in other forms are addresses too: 0x7f000001, 2130706433
-    let numeric = !name.is_empty()
-        && name.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'x' || byte == b'.')
-        && name.bytes().next().is_some_and(|byte| byte.is_ascii_digit());
-    numeric
-        || name.is_empty()
+/// Returns whether a name is that of this machine, of a neighbour, or of a cloud's metadata service.
+fn is_private_name(name: &str) -> bool {
+    let name = name.trim_end_matches('.').to_ascii_lowercase();
+    name.is_empty()
         || name == "localhost"
         || [".localhost", ".local", ".internal", ".localdomain"].iter().any(|end| name.ends_with(end))
 }
@@ -134,6 +114,12 @@ mod tests {
             ("http://[::1]/x", Reach::Private),
             ("http://2130706433/x", Reach::Private),
             ("http://metadata.google.internal/x", Reach::Private),
+            ("http://[::ffff:10.1.2.3]/x", Reach::Private),
+            ("http://\u{2460}\u{2465}\u{2468}.254.169.254/x", Reach::Private),
+            ("http://\u{24db}ocalhost/x", Reach::Private),
+            ("http://100.64.0.9/x", Reach::Private),
+            ("http://93.184.216.34/x", Reach::Public),
+            ("http://[::1/x", Reach::Unknown),
             ("https://noaa-hrrr.s3.amazonaws.com/x", Reach::Public),
             ("gs://bucket/x", Reach::Public),
             ("gopher://x", Reach::Unknown),

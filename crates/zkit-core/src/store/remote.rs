@@ -10,11 +10,13 @@ mod chunk_cache;
 mod clients;
 mod cut;
 mod glance;
+mod guard;
 mod http;
 mod integrity;
 mod labels;
 mod listing;
 mod network;
+mod pages;
 mod parts;
 mod reads;
 mod refusals;
@@ -43,15 +45,17 @@ pub use self::upload::{Conditional, RemoteWriter, Sent, UploadRoom, Version};
 
 use self::ahead::{Ahead, HELD_BYTES_MOST};
 use self::chunk_cache::{CachedReads, Entry};
-use self::clients::build;
+use self::clients::{Server, build};
 use self::glance::Glances;
 use self::http::{Connector, Patience};
 use self::integrity::Covered;
+use self::pages::PagesServer;
 use self::parts::PartsServer;
 use self::refusals::is_absent;
 use self::versions::Versions;
 use self::window::Window;
 use super::any::{Child, ChildKind, Glance, ObjectInfo, ObjectKind, ObjectStat, StoreOptions};
+use super::hosts::{Hosts, Refused};
 use super::seen::{Reads, Seen, SeenLog, names_stamp};
 use crate::cancel::Cancel;
 use crate::error::{Error, ErrorKind, Result};
@@ -88,6 +92,8 @@ struct Inner {
     store: Arc<dyn ObjectStore>,
     /// The same server, for objects in parts; web servers take none.
     parts: Option<PartsServer>,
+    /// The same server, for listings; web servers have none.
+    pages: Option<PagesServer>,
     prefix: ObjectPath,
     place: String,
     /// The URL up to its path: stores with the same share a client.
@@ -124,13 +130,16 @@ impl RemoteStore {
             window: Arc::clone(&window),
             patience: Patience::of(options.timeout),
             scheme: *scheme,
+            // the servers of clouds follow from the user's settings: a private one is meant
+            hosts: if *scheme == Scheme::Http { options.hosts.clone() } else { Hosts::Named },
         };
-        let (store, parts) = build(*scheme, parsed, options, &connector).map_err(failed)?;
+        let Server { store, parts, pages } = build(*scheme, parsed, options, &connector).map_err(failed)?;
         let prefix = prefix_of(*scheme, parsed).map_err(|error| failed(error.into()))?;
         let runtime = network.runtime()?;
         let inner = Inner {
             store,
             parts,
+            pages,
             prefix,
             place,
             base,
@@ -396,6 +405,7 @@ impl Inner {
         Self {
             store: Arc::clone(&self.store),
             parts: self.parts.clone(),
+            pages: self.pages.clone(),
             prefix,
             place,
             base: self.base.clone(),
@@ -510,7 +520,9 @@ impl Inner {
     ) -> Error {
         let what = if key.is_empty() { self.place.clone() } else { format!("`{key}` in {}", self.place) };
         let made = Error::new(kind, format!("could not {doing} {what}")).with_source(Redacted::from(error));
-        match refusals::hint(&error.to_string()).or_else(|| hint.map(str::to_owned)) {
+        let refused = guard::refused(error).and_then(Refused::hint);
+        let explained = || refusals::hint(&error.to_string());
+        match refused.or_else(explained).or_else(|| hint.map(str::to_owned)) {
             Some(hint) => made.with_hint(hint),
             None => made,
         }

@@ -8,8 +8,9 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Mutex;
 
 use super::any::StoreOptions;
+use super::hosts::{Hosts, RemotePlace};
 use super::local::LocalStore;
-use super::reach::{Reach, is_link_local, reach};
+use super::reach::{Reach, reach};
 use super::remote::RemoteStore;
 use crate::error::{Context as _, Error, ErrorKind, Result};
 use crate::location::{Scheme, StoreUrl, redact};
@@ -37,16 +38,7 @@ enum Allowed {
         folder: PathBuf,
         store: LocalStore,
     },
-    Remote(Remote),
-}
-
-/// A place behind a protocol, in parts that can be compared.
-#[derive(Debug, PartialEq, Eq)]
-struct Remote {
-    /// Scheme, host and port.
-    origin: (String, String, Option<u16>),
-    /// The path without escapes.
-    parts: Vec<String>,
+    Remote(RemotePlace),
 }
 
 #[derive(Debug, Default)]
@@ -75,7 +67,12 @@ impl Targets {
             allowed
                 .push(opened.context(|| format!("could not allow what lies below --allow-prefix {prefix}"))?);
         }
-        Ok(Self { folder, allowed, options: options.clone(), remotes: Mutex::default() })
+        let remote = allowed.iter().filter_map(|allowed| match allowed {
+            Allowed::Remote(place) => Some(place.clone()),
+            Allowed::Local { .. } => None,
+        });
+        let options = StoreOptions { hosts: Hosts::Allowed(remote.collect()), ..options.clone() };
+        Ok(Self { folder, allowed, options, remotes: Mutex::default() })
     }
 
     /// Returns whether targets may lie behind a network.
@@ -147,19 +144,18 @@ impl Targets {
     }
 
     fn remote(&self, target: &str, url: &StoreUrl) -> Result<Place<'_>> {
-        let found = Remote::of(url).ok_or_else(|| refused(target, "it names no host"))?;
-        if is_link_local(&found.origin.1) {
+        let found = RemotePlace::of(url).ok_or_else(|| refused(target, "it names no host"))?;
+        if found.is_link_local() {
             return Err(refused(target, "link-local addresses are never read"));
         }
-        // decoded by a server, such a name leads elsewhere
-        if found.parts.iter().any(|part| part.split(['/', '\\']).any(|name| name == "..")) {
+        if found.climbs() {
             return Err(refused(target, "it climbs out of its folder"));
         }
         let covers = |allowed: &Allowed| matches!(allowed, Allowed::Remote(prefix) if prefix.covers(&found));
         if !self.allowed.iter().any(covers) {
             return Err(uncovered(target));
         }
-        Ok(Place::Remote(self.host_of(url)?, found.parts.join("/")))
+        Ok(Place::Remote(self.host_of(url)?, found.key()))
     }
 
     /// Returns the store of all that lies behind the host or bucket of a URL.
@@ -207,30 +203,10 @@ impl Allowed {
                 let store = LocalStore::open(&folder, options.follow_links)?.remembering(options.reads);
                 Ok(Self::Local { path, folder, store })
             }
-            StoreUrl::Remote { .. } => Remote::of(prefix)
+            StoreUrl::Remote { .. } => RemotePlace::of(prefix)
                 .map(Self::Remote)
                 .ok_or_else(|| Error::new(ErrorKind::Usage, format!("`{prefix}` names no host or bucket"))),
         }
-    }
-}
-
-impl Remote {
-    fn of(url: &StoreUrl) -> Option<Self> {
-        let StoreUrl::Remote { scheme, url: whole } = url else { return None };
-        let protocol = match scheme {
-            Scheme::Http => whole.scheme().to_owned(),
-            Scheme::S3 | Scheme::Gcs | Scheme::Azure => format!("{scheme:?}"),
-        };
-        // `abfs://container@account` has the container in front of the host
-        let container = if *scheme == Scheme::Azure { whole.username() } else { "" };
-        let host = format!("{container}@{}", whole.host_str()?);
-        let host = host.trim_start_matches('@').to_owned();
-        let parts = url.key_parts();
-        Some(Self { origin: (protocol, host, whole.port_or_known_default()), parts })
-    }
-
-    fn covers(&self, target: &Self) -> bool {
-        self.origin == target.origin && target.parts.starts_with(&self.parts)
     }
 }
 

@@ -130,6 +130,9 @@ pub(super) fn in_the_way(path: &Path) -> Error {
 }
 
 pub(super) fn occupied(destination: &Path) -> Error {
+    if is_other_folder(destination) {
+        return no_store(destination);
+    }
     let message = format!("the destination {} already exists", destination.display());
     Error::new(ErrorKind::Conflict, message)
         .with_hint("pass --overwrite to replace it, or name another destination")
@@ -150,12 +153,29 @@ fn check_free(destination: &Path, existing: Existing) -> Result<()> {
 
 /// Checks that a directory that is to be replaced is a store, or empty: a slip must not cost a home directory.
 fn check_store(destination: &Path) -> Result<()> {
+    if has_metadata(destination) || is_empty(destination)? { Ok(()) } else { Err(no_store(destination)) }
+}
+
+fn has_metadata(directory: &Path) -> bool {
     const METADATA: [&str; 5] = ["zarr.json", ".zgroup", ".zarray", ".zattrs", ".zmetadata"];
-    if METADATA.iter().any(|name| destination.join(name).exists()) || is_empty(destination)? {
-        return Ok(());
-    }
-    let message = format!("the destination {} is a directory, but no Zarr store", destination.display());
-    Err(Error::new(ErrorKind::Conflict, message).with_hint("remove it yourself, or name another destination"))
+    METADATA.iter().any(|name| directory.join(name).exists())
+}
+
+/// Returns whether there is a folder that holds something, and not a store.
+fn is_other_folder(destination: &Path) -> bool {
+    let is_folder = std::fs::symlink_metadata(destination).is_ok_and(|metadata| metadata.is_dir());
+    is_folder && !has_metadata(destination) && is_empty(destination).is_ok_and(|is_empty| !is_empty)
+}
+
+/// A folder that holds something else: who names it means a place in it.
+fn no_store(destination: &Path) -> Error {
+    let folder = destination.display();
+    let message = format!("the destination {folder} is a folder, and no Zarr store");
+    let inside = destination.join("NAME.zarr");
+    Error::new(ErrorKind::Conflict, message).with_hint(format!(
+        "name a store in it, such as {}, or a place that does not exist",
+        inside.display()
+    ))
 }
 
 fn is_empty(directory: &Path) -> Result<bool> {

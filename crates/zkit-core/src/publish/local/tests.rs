@@ -270,7 +270,7 @@ fn an_existing_destination_is_kept_or_exchanged() {
     assert_conflict(
         place.start(Existing::Replace, Unfinished::Refuse),
         "no Zarr store",
-        "remove it yourself",
+        "name a store in it",
     );
     let place = Place::with_old_store();
     assert_conflict(place.start(Existing::Keep, Unfinished::Refuse), "already exists", "--overwrite");

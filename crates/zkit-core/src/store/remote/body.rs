@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use object_store::path::Path as ObjectPath;
-use object_store::{GetOptions, GetRange, GetResult, ObjectMeta, ObjectStoreExt as _};
+use object_store::{Attribute, GetOptions, GetRange, GetResult, ObjectMeta, ObjectStoreExt as _};
 
 use super::Inner;
 use super::integrity::{StoreChecksum, StoreChecksums};
@@ -52,6 +52,22 @@ impl Inner {
     /// Errors: `Unreadable` where it breaks off again and again, or the object is another one meanwhile; `Corrupt` where it is
     /// not what the server itself has summed up, each time.
     pub(super) async fn body(
+        &self,
+        (key, path): (&str, &ObjectPath),
+        answer: GetResult,
+        extent: Extent,
+        permit: &mut Permit,
+    ) -> Result<Bytes> {
+        let is_called_page = is_called_page(&answer);
+        let bytes = self.checked((key, path), answer, extent, permit).await?;
+        match is_called_page && begins_as_page(&bytes) {
+            true => Err(self.web_page(key)),
+            false => Ok(bytes),
+        }
+    }
+
+    /// Returns the whole body of an answer, compared with the server's own checksum.
+    async fn checked(
         &self,
         (key, path): (&str, &ObjectPath),
         answer: GetResult,
@@ -161,6 +177,13 @@ impl Inner {
         self.store.get_opts(path, options).await
     }
 
+    /// Returns the error for a page for people that came in the place of an object.
+    fn web_page(&self, key: &str) -> Error {
+        let message = format!("could not read `{key}` in {}: the server answers with a web page", self.place);
+        Error::new(ErrorKind::Unreadable, message)
+            .with_hint("check the address, and whether the server asks to sign in")
+    }
+
     fn too_short(&self, key: &str, found: u64, expected: u64) -> Error {
         let message =
             format!("could not read `{key}` in {}: {found} bytes arrived, {expected} expected", self.place);
@@ -174,7 +197,31 @@ impl Inner {
     }
 }
 
+/// Returns whether an answer is called a web page: what servers give who want somebody to sign in, or know no 404.
+fn is_called_page(answer: &GetResult) -> bool {
+    let kind = answer.attributes.get(&Attribute::ContentType);
+    kind.is_some_and(|kind| kind.trim_start().to_ascii_lowercase().starts_with("text/html"))
+}
+
+/// Returns whether a body begins as web pages do; what objects hold may be called anything.
+fn begins_as_page(body: &[u8]) -> bool {
+    let head = body.trim_ascii_start();
+    let begins = |tag: &[u8]| head.get(..tag.len()).is_some_and(|head| head.eq_ignore_ascii_case(tag));
+    begins(b"<!doctype html") || begins(b"<html")
+}
+
 /// Returns whether a server refused to give another version of an object than the one that was begun.
 pub(super) fn is_another_version(error: &object_store::Error) -> bool {
     matches!(error, object_store::Error::Precondition { .. })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_for_people_are_known_by_how_they_begin() {
+        assert!(begins_as_page(b"\n <!DOCTYPE html><html>") && begins_as_page(b"<HTML><body>"));
+        assert!(!begins_as_page(b"") && !begins_as_page(b"{\"zarr_format\": 2}") && !begins_as_page(b"<htm"));
+    }
 }

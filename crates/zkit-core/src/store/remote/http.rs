@@ -18,11 +18,16 @@ use object_store::client::{
 use tokio::time::Sleep;
 
 use super::cut::{Cut, RangeAsked};
+use super::guard;
 use super::integrity::StoreChecksum;
 use super::network::Network;
+use super::pages::{self, OfListing};
 use super::window::Window;
 use crate::location::Scheme;
+use crate::store::hosts::Hosts;
 
+/// The longest wait for a connection.
+const CONNECT_MOST: Duration = Duration::from_secs(10);
 /// How the URL of a destination's lock ends.
 const LOCK_PATH: &str = ".partial.journal/lock";
 /// The slowest connection on which a body that is sent is waited for, in bytes a second.
@@ -35,6 +40,7 @@ pub(super) struct Connector {
     pub(super) window: Arc<Window>,
     pub(super) patience: Patience,
     pub(super) scheme: Scheme,
+    pub(super) hosts: Hosts,
 }
 
 /// How long is waited.
@@ -51,11 +57,16 @@ impl Patience {
     pub(super) fn of(timeout: Duration) -> Self {
         Self { stall: timeout, hold: timeout * 3 }
     }
+
+    /// Returns the longest wait for a connection.
+    pub(super) fn connect(self) -> Duration {
+        self.stall.min(CONNECT_MOST)
+    }
 }
 
 impl HttpConnector for Connector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
-        let client = self.network.client(options)?;
+        let client = self.network.client(options, &self.hosts, self.patience.connect())?;
         Ok(HttpClient::new(Service { client, connector: self.clone() }))
     }
 }
@@ -78,13 +89,16 @@ enum Refusal {
     OtherRegion(String),
     #[error("the server does not say whether an object is there: it answers HEAD with {0}")]
     NoHead(StatusCode),
+    #[error("the server does not say whether an object is there: it answers GET with {0}")]
+    NoGet(StatusCode),
 }
 
 /// What is kept of a request until it is answered.
 struct Asked {
     at: Instant,
-    is_head: bool,
+    method: Method,
     range: Option<RangeAsked>,
+    of_listing: bool,
 }
 
 #[derive(Debug)]
@@ -96,9 +110,12 @@ struct Service {
 #[async_trait::async_trait]
 impl HttpService for Service {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        let Connector { network, window, patience, .. } = &self.connector;
+        let Connector { network, window, patience, hosts, .. } = &self.connector;
+        guard::check(hosts, request.uri())?;
         // a lock is kept however slowly others are asked to go, and says nothing of whether they move
         let keeps_lock = request.uri().path().ends_with(LOCK_PATH);
+        // nor does a page of a listing: whoever reads it says whether it brought something
+        let of_listing = request.extensions().get::<OfListing>().is_some();
         if !keeps_lock {
             window.wait_for_server().await;
             network.take_turn().await;
@@ -106,22 +123,30 @@ impl HttpService for Service {
         network.traffic().requests.add(1);
         let asked = Asked {
             at: Instant::now(),
-            is_head: request.method() == Method::HEAD,
+            method: request.method().clone(),
             range: RangeAsked::of(&request),
+            of_listing,
         };
         let sent = Duration::from_secs(request.body().content_length() as u64 / SLOWEST_UPLOAD);
         let answer = tokio::time::timeout(patience.stall + sent, self.client.execute(request)).await;
         let answer = answer.unwrap_or_else(|_| {
             Err(HttpError::new(HttpErrorKind::Timeout, Impatience::NoAnswer(patience.stall + sent)))
         });
-        if !keeps_lock {
+        if !keeps_lock && !of_listing {
             network.pulse().beat();
         }
         match answer {
-            Ok(answer) => Ok(explained(self.take_in(answer, &asked)?).await),
+            Ok(answer) => {
+                let answer = explained(self.take_in(answer, &asked)?).await;
+                if of_listing && answer.status().is_success() {
+                    whole_listing(answer).await
+                } else {
+                    Ok(answer)
+                }
+            }
             Err(error) => {
                 network.traffic().retries.add(1);
-                Err(error)
+                Err(guard::explained(error))
             }
         }
     }
@@ -130,7 +155,7 @@ impl HttpService for Service {
 impl Service {
     /// Looks at how a request was answered, and at what the server asks for.
     fn take_in(&self, answer: HttpResponse, asked: &Asked) -> Result<HttpResponse, HttpError> {
-        let Connector { network, window, patience, scheme } = &self.connector;
+        let Connector { network, window, patience, scheme, .. } = &self.connector;
         let status = answer.status();
         // what object_store tries again: see its `RetryConfig`
         if status.is_server_error() || matches!(status.as_u16(), 408 | 429) {
@@ -169,6 +194,7 @@ impl Service {
             body,
             cut,
             network: network.clone(),
+            beats: !asked.of_listing,
             stall: patience.stall,
             impatience: Box::pin(tokio::time::sleep(patience.stall)),
         };
@@ -187,6 +213,14 @@ async fn explained(answer: HttpResponse) -> HttpResponse {
     HttpResponse::from_parts(parts, explanation.into())
 }
 
+/// Returns the answer with a page of a listing once all of it is there and is one; what breaks off is asked for again.
+async fn whole_listing(answer: HttpResponse) -> Result<HttpResponse, HttpError> {
+    let (parts, body) = answer.into_parts();
+    let body = body.bytes().await.map_err(|error| HttpError::new(HttpErrorKind::Interrupted, error))?;
+    pages::check(&body).map_err(|error| HttpError::new(HttpErrorKind::Unknown, error))?;
+    Ok(HttpResponse::from_parts(parts, body.into()))
+}
+
 /// Returns what an answer means that object_store takes for something else, or cannot explain.
 fn refusal(answer: &HttpResponse, asked: &Asked) -> Option<Refusal> {
     let status = answer.status();
@@ -196,9 +230,15 @@ fn refusal(answer: &HttpResponse, asked: &Asked) -> Option<Refusal> {
     {
         return Some(Refusal::OtherRegion(region.to_str().ok()?.to_owned()));
     }
-    // object_store takes 405 for an object that is not there
+    // object_store takes 405 for an object that is not there, and any success for one that is
     let is_refused = matches!(status, StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED);
-    (asked.is_head && is_refused).then_some(Refusal::NoHead(status))
+    let is_object = matches!(status.as_u16(), 200 | 203 | 206);
+    let is_nothing = is_refused || (status.is_success() && !is_object);
+    match asked.method {
+        Method::HEAD if is_nothing => Some(Refusal::NoHead(status)),
+        Method::GET if is_nothing => Some(Refusal::NoGet(status)),
+        _ => None,
+    }
 }
 
 /// Returns how long a server asks to wait (RFC 9110, section 10.2.3).
@@ -218,6 +258,8 @@ struct WatchedBody {
     /// Where more comes than was asked for.
     cut: Option<Cut>,
     network: Network,
+    /// Whether what arrives says that the run moves.
+    beats: bool,
     stall: Duration,
     impatience: Pin<Box<Sleep>>,
 }
@@ -238,7 +280,9 @@ impl Body for WatchedBody {
             Poll::Ready(Some(Ok(frame))) => {
                 let bytes = frame.data_ref().map_or(0, Bytes::len);
                 self.network.traffic().bytes_received.add(bytes as u64);
-                self.network.pulse().beat();
+                if self.beats {
+                    self.network.pulse().beat();
+                }
                 let until = tokio::time::Instant::now() + self.stall;
                 self.impatience.as_mut().reset(until);
             }

@@ -2,18 +2,15 @@
 
 use std::ops::ControlFlow;
 use std::pin::pin;
-use std::sync::Arc;
-use std::time::Duration;
 
-use futures_util::stream::{BoxStream, select_all, try_unfold};
-use futures_util::{StreamExt as _, TryStreamExt as _};
-use object_store::client::HttpError;
+use futures_util::stream::{self, BoxStream, select_all, try_unfold};
+use futures_util::{StreamExt as _, TryStreamExt as _, future};
 use object_store::path::Path as ObjectPath;
-use object_store::{ListResult, ObjectMeta, ObjectStore};
+use object_store::{ListResult, ObjectMeta};
 
 use super::Inner;
 use super::ahead::{Begun, Listed, OBJECTS_MOST};
-use super::network::Network;
+use super::pages::Pages;
 use crate::error::Result;
 
 /// Objects after which a listing is cut into ranges: what the clouds give in one answer.
@@ -21,11 +18,6 @@ pub(super) const PAGE: usize = 1000;
 
 /// Cuts of those that a caller names, at most: as many listings are on their way at once.
 const CUTS_MOST: usize = 64;
-
-/// How often an answer that breaks off is asked for again: object_store does so where a request fails, not a body.
-const TRIES: u32 = 4;
-/// The pause before the first of these; the next ones are longer.
-const PAUSE: Duration = Duration::from_millis(200);
 
 pub(super) type Objects = BoxStream<'static, object_store::Result<ObjectMeta>>;
 
@@ -96,57 +88,39 @@ impl Inner {
 
     /// Returns what lies directly below `path`.
     pub(super) async fn listed(&self, path: &ObjectPath) -> object_store::Result<ListResult> {
-        let mut tries = 0;
-        loop {
-            match self.store.list_with_delimiter(Some(path)).await {
-                Err(error) if tries < TRIES && is_body_broken(&error) => {
-                    tries += 1;
-                    pause(&self.network, tries).await;
-                }
-                answer => return answer,
-            }
+        let mut pages = self.pages(path, None, Some("/"))?;
+        let (mut objects, mut folders) = (Vec::new(), Vec::new());
+        while let Some(page) = pages.next().await? {
+            objects.extend(page.objects);
+            folders.extend(page.common_prefixes);
         }
+        folders.sort_unstable();
+        folders.dedup();
+        Ok(ListResult { common_prefixes: folders, objects, extensions: http::Extensions::new() })
     }
 
-    /// Returns the objects below `path`, behind `start` if the server knows offsets. Where an answer breaks off, what is behind
-    /// the last object is asked for, if they came in order.
-    fn objects(&self, path: &ObjectPath, start: Option<ObjectPath>) -> Objects {
-        let (store, path) = (Arc::clone(&self.store), path.clone());
-        let listing = Listing {
-            objects: begin(&store, &path, start.as_ref()),
-            last: start,
-            order: Order::Keys,
-            tries: 0,
+    /// Returns the objects below `path`, behind `start` if the server knows offsets.
+    fn objects(&self, path: &ObjectPath, start: Option<&ObjectPath>) -> Objects {
+        let pages = match self.pages(path, start, None) {
+            Ok(pages) => pages,
+            Err(error) => return stream::once(future::err(error)).boxed(),
         };
-        let network = self.network.clone();
-        try_unfold(listing, move |mut listing| {
-            let (store, path, network) = (Arc::clone(&store), path.clone(), network.clone());
-            async move {
-                loop {
-                    match listing.objects.next().await {
-                        None => return Ok(None),
-                        Some(Ok(object)) => {
-                            if listing.is_new(&object.location) {
-                                return Ok(Some((object, listing)));
-                            }
-                        }
-                        Some(Err(error)) => {
-                            if listing.order == Order::Unknown
-                                || listing.tries == TRIES
-                                || !is_body_broken(&error)
-                            {
-                                return Err(error);
-                            }
-                            listing.tries += 1;
-                            listing.order = Order::KeysAgain;
-                            pause(&network, listing.tries).await;
-                            listing.objects = begin(&store, &path, listing.last.as_ref());
-                        }
-                    }
-                }
-            }
-        })
-        .boxed()
+        let pages = try_unfold(pages, |mut pages| async move {
+            Ok::<_, object_store::Error>(pages.next().await?.map(|page| (page.objects, pages)))
+        });
+        pages.map_ok(|objects| stream::iter(objects.into_iter().map(Ok))).try_flatten().boxed()
+    }
+
+    fn pages(
+        &self,
+        path: &ObjectPath,
+        start: Option<&ObjectPath>,
+        delimiter: Option<&'static str>,
+    ) -> object_store::Result<Pages> {
+        let server = self.pages.as_ref().ok_or_else(|| object_store::Error::NotSupported {
+            source: "web servers have no listing".into(),
+        })?;
+        Ok(server.pages(path, (start, delimiter), &self.network))
     }
 
     /// Returns the rest of a listing whose first page is known, side by side where its keys tell how to cut it.
@@ -157,76 +131,19 @@ impl Inner {
         let later = bounds
             .iter()
             .zip(ends)
-            .map(|(start, end)| between(self.objects(path, Some(start.clone())), Some(start.clone()), end));
+            .map(|(start, end)| between(self.objects(path, Some(start)), Some(start.clone()), end));
         let first = between(rest, None, bounds.first().cloned());
         select_all([first].into_iter().chain(later)).boxed()
     }
 }
 
-/// A listing that is on its way.
-struct Listing {
-    objects: Objects,
-    /// The object that came last, or behind which it began.
-    last: Option<ObjectPath>,
-    order: Order,
-    /// Tries since an object came.
-    tries: u32,
-}
-
-/// In which order objects come.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Order {
-    /// By their keys, so far.
-    Keys,
-    /// By their keys; what is not behind the last one came before the answer broke off.
-    KeysAgain,
-    /// In no order, as directory buckets give them: nobody knows where to go on.
-    Unknown,
-}
-
-impl Listing {
-    /// Notes that an object came; returns whether it is another one than those before.
-    fn is_new(&mut self, location: &ObjectPath) -> bool {
-        let is_behind = self.last.as_ref().is_none_or(|last| location > last);
-        if !is_behind && self.order == Order::KeysAgain {
-            return false;
-        }
-        if !is_behind {
-            self.order = Order::Unknown;
-        }
-        self.tries = 0;
-        self.last = Some(location.clone());
-        true
-    }
-}
-
-fn begin(store: &Arc<dyn ObjectStore>, path: &ObjectPath, behind: Option<&ObjectPath>) -> Objects {
-    match behind {
-        Some(behind) => store.list_with_offset(Some(path), behind),
-        None => store.list(Some(path)),
-    }
-}
-
-async fn pause(network: &Network, tries: u32) {
-    network.traffic().retries.add(1);
-    tokio::time::sleep(PAUSE * tries).await;
-}
-
-/// Returns whether the answer itself broke off: what fails before is tried again by object_store.
-fn is_body_broken(error: &object_store::Error) -> bool {
-    use std::error::Error as _;
-    error.source().and_then(std::error::Error::source).is_some_and(|cause| cause.is::<HttpError>())
-}
-
 /// Returns the objects behind `start` up to `end`, which is not read beyond.
 fn between(objects: Objects, start: Option<ObjectPath>, end: Option<ObjectPath>) -> Objects {
     let is_inside = move |object: &ObjectMeta| end.as_ref().is_none_or(|end| object.location <= *end);
-    let objects = objects.try_take_while(move |object| futures_util::future::ok(is_inside(object)));
+    let objects = objects.try_take_while(move |object| future::ok(is_inside(object)));
     // servers that know no offsets begin with the first key
     objects
-        .try_filter(move |object| {
-            futures_util::future::ready(start.as_ref().is_none_or(|start| object.location > *start))
-        })
+        .try_filter(move |object| future::ready(start.as_ref().is_none_or(|start| object.location > *start)))
         .boxed()
 }
 
@@ -262,8 +179,8 @@ fn digits(page: &[String], last: &str) -> Vec<String> {
 mod tests {
     use std::sync::Arc;
 
-    use object_store::ObjectStoreExt as _;
     use object_store::memory::InMemory;
+    use object_store::{ObjectStore, ObjectStoreExt as _};
 
     use super::*;
 

@@ -7,12 +7,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use object_store::ClientOptions;
-use object_store::client::{HttpClient, HttpConnector as _, ReqwestConnector};
+use object_store::client::HttpClient;
 use tokio::runtime::Runtime;
 
+use super::guard;
 use super::window::Window;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Pulse, Traffic};
+use crate::store::hosts::Hosts;
 
 /// Threads that drive connections: they decrypt, and neither decode nor encode.
 const THREADS: (usize, usize) = (2, 4);
@@ -116,14 +118,19 @@ impl Network {
         Arc::clone(window)
     }
 
-    /// Returns a client with these options: the same one, and so the same connections, each time.
-    pub(super) fn client(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
+    /// Returns a client with these options that speaks with these hosts: the same one, and so the same connections, each time.
+    pub(super) fn client(
+        &self,
+        options: &ClientOptions,
+        hosts: &Hosts,
+        connect_timeout: Duration,
+    ) -> object_store::Result<HttpClient> {
         let mut clients = self.0.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = format!("{options:?}");
+        let key = format!("{options:?} {hosts:?}");
         if let Some(client) = clients.get(&key) {
             return Ok(client.clone());
         }
-        let client = ReqwestConnector::default().connect(options)?;
+        let client = guard::client(options, hosts, connect_timeout)?;
         clients.insert(key, client.clone());
         Ok(client)
     }
