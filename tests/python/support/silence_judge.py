@@ -37,7 +37,6 @@ class Judge:
     def __init__(self, run, places):
         self.run, self.places = run, places
         self.peers, self.lock = {}, threading.Lock()
-        self.slowest = []
 
     def __call__(self, cell):
         """What is wrong with a cell: a Failure, or None."""
@@ -59,8 +58,6 @@ class Judge:
     def zkit(self, source, *args, cwd=None):
         """A run within its bounds."""
         outcome = self.run(*args, "--format", "json", cwd=cwd, timeout=SECONDS, **source.environment)
-        with self.lock:
-            self.slowest = sorted([*self.slowest, (outcome.seconds, args)], key=lambda one: -one[0])[:10]
         if outcome.code is None:
             raise Failure("hangs", f"killed after {SECONDS:.0f} s")
         if outcome.panicked:
@@ -89,7 +86,7 @@ class Judge:
         source = self.places.source(cell)
         known = silence.nodes_of(cell)
         if cell.command.startswith("compare"):
-            peer = self.peer(cell.layout, cell.fault.name.replace(" ", "-") if cell.fault.nodes else _kind(cell), known)
+            peer = self.peer(cell.layout, _kind(cell), known)
             pair = (source.url, peer) if cell.command.endswith("left") else (peer, source.url)
             outcome = self.zkit(source, "compare", *pair, *PATIENCE)
         else:
@@ -108,7 +105,7 @@ class Judge:
             shutil.rmtree(folder, ignore_errors=True)
 
     def arguments(self, cell, url, destination):
-        peer = self.peer(cell.layout, "later", stores.nodes(4))
+        peer = self.peer(cell.layout, f"later-{_kind(cell)}", later_nodes(cell))
         other = "3" if cell.layout.startswith("v2") else "2"
         if cell.command in silence.COPIES:
             options = [option.replace("OTHER", other) for option in silence.COPIES[cell.command]]
@@ -258,7 +255,15 @@ def silence_source(store):
 
 
 def _kind(cell):
+    """The name of what the store of a cell holds."""
+    if cell.fault.nodes:
+        return cell.fault.name.replace(" ", "-")
     return "array" if silence.is_array(cell.layout) else "sound"
+
+
+def later_nodes(cell):
+    """The nodes of the store that the one of the cell is concatenated with."""
+    return cell.fault.nodes(offset=4) if cell.fault.nodes else stores.nodes(4)
 
 
 def _case(cell):
@@ -271,12 +276,12 @@ def _case(cell):
 def truths(cell):
     """What a whole copy may hold: the first of these where nothing is absent."""
     known = silence.nodes_of(cell)
-    yield_of = [known]
+    found = [known]
     if cell.fault.name in silence.GONE and cell.target.kind == CHUNK:
-        yield_of.append([_without_chunk(node) if node.path == cell.target.node else node for node in known])
+        found.append([_without_chunk(node) if node.path == cell.target.node else node for node in known])
     if cell.fault.name == "absent" and cell.target.kind == DOCUMENT and cell.target.key == ".zattrs":
-        yield_of.append([_without_attributes(n) if n.path == cell.target.node else n for n in known])
-    return [_of_command(cell, nodes) for nodes in yield_of]
+        found.append([_without_attributes(n) if n.path == cell.target.node else n for n in known])
+    return [_of_command(cell, nodes) for nodes in found]
 
 
 def _without_chunk(node):
@@ -297,7 +302,7 @@ def _of_command(cell, nodes):
     if cell.command in ("slice", "slice --cache"):
         return [_selected(node) for node in nodes]
     if cell.command.startswith("slice --concat"):
-        later = {node.path: node for node in stores.nodes(4)}
+        later = {node.path: node for node in later_nodes(cell)}
         first = cell.command.endswith("first")
         return [_joined(node, later[node.path], first) if node.path in later else node for node in nodes]
     if cell.command == "slice --merge-with":

@@ -14,6 +14,7 @@ import socket
 import stat
 import threading
 import zipfile
+import zlib
 from dataclasses import dataclass
 
 import silence
@@ -79,7 +80,7 @@ class Places:
         with self.lock:
             self.count += 1
             name = f"c{self.count}"
-        fault = cell.fault.name if cell.fault.family in ("server", "listing") else None
+        fault = cell.fault.name if cell.fault.family in silence_server.FAMILIES else None
         self.server.put(name, broken, cell.target.key if fault else None, fault)
         url = self.server.url(cell.place, name)
         return Source(url, self.server.environment(cell.place), lambda: self.server.put(name, files))
@@ -187,23 +188,26 @@ def write_zip(folder, cell, files, broken):
     def write(members, fault):
         with zipfile.ZipFile(path, "w") as archive:
             for key, body in members.items():
-                at_fault = fault and key == cell.target.key
-                name = key + "/" if at_fault and fault == "directory" else key
-                archive.writestr(name, b"" if name.endswith("/") else body)
-                if at_fault:
-                    break_member(archive.infolist()[-1], fault)
+                if fault and key == cell.target.key:
+                    write_broken_member(archive, key, body, fault)
+                else:
+                    archive.writestr(key, body)
 
     named = cell.fault.name.removeprefix("member: ") if cell.fault.family == "zip member" else None
     write(broken, named)
     return Source(str(path), {}, lambda: write(files, None))
 
 
-def break_member(member, fault):
-    """Changes what the central directory says of a member that is written."""
+def write_broken_member(archive, key, body, fault):
+    """Writes a member of which the bytes or the central directory are wrong."""
+    stored = {"encrypted": bytes(12) + bytes(byte ^ 0x5A for byte in body), "link": f"../outside/{key}".encode()}
+    archive.writestr(key, stored.get(fault, body))
+    member = archive.infolist()[-1]
     if fault == "wrong CRC":
         member.CRC ^= 1
     elif fault == "encrypted":
         member.flag_bits |= 1
+        member.CRC, member.file_size = zlib.crc32(body), len(body)
     elif fault == "unknown compression":
         member.compress_type = 99
     elif fault == "claims 64 GB":
@@ -213,6 +217,8 @@ def break_member(member, fault):
     elif fault == "link":
         member.external_attr = (stat.S_IFLNK | 0o777) << 16
         member.create_system = 3
+    else:
+        raise ValueError(fault)
 
 
 # ---- references -------------------------------------------------------------------------------------------------

@@ -27,6 +27,8 @@ STORE = "s.zarr"
 WRITTEN = "Wed, 01 Jan 2020 00:00:00 GMT"
 HTML = b"<!DOCTYPE html><html><body><h1>Please sign in to this network</h1></body></html>"
 ENDLESS_BYTES = 1 << 34
+SIGN_IN = "/sign-in"
+REDIRECTED = {"302 to a sign-in page": SIGN_IN, "302 to where nothing is": "/www/nowhere/x"}
 
 STATUS = {
     "401 unauthorized": 401,
@@ -40,21 +42,18 @@ STATUS = {
     "500 for ever": 500,
     "503 for ever": 503,
 }
-# answers to a request for an object; "absent" is in no listing either
-OBJECT_FAULTS = (
-    *STATUS,
-    "absent",
-    "302 to elsewhere",
-    "302 loop",
-    "200 with HTML",
-    "body is cut",
-    "cut in a chunked body",
-    "shorter than listed",
-    "endless body",
-    "no Content-Length",
-    "flipped bit",
-    "other entity tag than listed",
-)
+# Answers to a request for an object, by family. "absent" is in no listing either.
+OBJECT_FAULTS = {
+    "refused": ("403 forbidden", "401 unauthorized"),
+    "gone": ("404 though it is listed", "410 gone", "absent"),
+    "odd status": ("304 not modified", "204 no content", "416 range not satisfiable"),
+    "refused for ever": ("503 for ever", "500 for ever", "429 for ever"),
+    "redirected": ("302 to a sign-in page", "302 to where nothing is", "302 loop"),
+    "another body": ("200 with HTML", "flipped bit", "shorter than listed"),
+    "body without end": ("body is cut", "cut in a chunked body", "endless body"),
+    "harmless": ("no Content-Length", "other entity tag than listed"),
+}
+FAMILIES = (*OBJECT_FAULTS, "listing")
 LISTING_FAULTS = (
     "listing: 403 forbidden",
     "listing: 500 for ever",
@@ -160,6 +159,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     do_HEAD = do_GET  # noqa: N815
 
     def answer(self):
+        if self.path == SIGN_IN:
+            return self.send(200, HTML, {"Content-Type": "text/html"})
         url = urllib.parse.urlsplit(self.path)
         query = {name: values[0] for name, values in urllib.parse.parse_qs(url.query).items()}
         path = urllib.parse.unquote(url.path).lstrip("/").removeprefix(f"{ACCOUNT}/")
@@ -187,8 +188,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         headers["x-goog-generation"] = "1"
         if fault in STATUS:
             return self.send(STATUS[fault], b"", {"Content-Range": f"bytes */{len(body)}"} if "416" in fault else {})
-        if fault == "302 to elsewhere":
-            return self.send(302, b"", {"Location": f"http://127.0.0.1:{self.owner.port}/www/nowhere/x"})
+        if fault in REDIRECTED:
+            return self.send(302, b"", {"Location": f"http://127.0.0.1:{self.owner.port}{REDIRECTED[fault]}"})
         if fault == "302 loop":
             return self.send(302, b"", {"Location": self.path})
         if fault == "200 with HTML":

@@ -62,13 +62,13 @@ def array_node():
     return [replace(next(node for node in nodes() if node.path == "/t2m"), path="/")]
 
 
-def implicit_nodes(levels):
+def implicit_nodes(levels, offset=0):
     """A store in which folders without a document of their own lie between the root and an array."""
-    return _below(nodes(), levels, implicit=True)
+    return _below(nodes(offset), levels, implicit=True)
 
 
-def deep_nodes():
-    return _below(nodes(), LEVELS, implicit=False)
+def deep_nodes(offset=0):
+    return _below(nodes(offset), LEVELS, implicit=False)
 
 
 def _below(known, levels, implicit):
@@ -77,7 +77,7 @@ def _below(known, levels, implicit):
         path += f"/folder_{level}"
         added.append(Node(path, {} if implicit else {"depth": level}, implicit=implicit))
     array = next(node for node in known if node.path == "/inner/t2m")
-    return [*known, *added, replace(array, path=path + "/t2m", values=grid(7, 3))]
+    return [*known, *added, replace(array, path=path + "/t2m", values=array.values + 3)]
 
 
 # ---- written ----------------------------------------------------------------------------------------------------
