@@ -133,8 +133,11 @@ def run(wish):
     late = []
 
     def kill(*_):
-        late.append(True)
-        os.kill(pid, signal.SIGKILL)
+        try:
+            os.kill(pid, signal.SIGKILL)
+            late.append(True)
+        except ProcessLookupError:
+            pass  # it ended just now
 
     signal.signal(signal.SIGALRM, kill)
     signal.setitimer(signal.ITIMER_REAL, wish["timeout"])

@@ -15,6 +15,7 @@ import http.server
 import json
 import socket
 import threading
+import time
 import urllib.parse
 from dataclasses import dataclass, field
 from xml.sax.saxutils import escape
@@ -230,9 +231,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def endless(self, status, _body, headers):
         self.head(status, {**headers, "Content-Length": str(ENDLESS_BYTES)})
-        block = b" " * (1 << 20)
+        block = b" " * (1 << 16)
         for _ in range(ENDLESS_BYTES // len(block)):
             self.wfile.write(block)
+            time.sleep(0.005)  # a server that leaves others a core
 
     def no_length(self, status, body, headers):
         self.head(status, {**headers, "Connection": "close"})
