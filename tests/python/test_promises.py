@@ -219,7 +219,8 @@ def test_every_option_in_the_explanations_of_rules_exists(zkit, helped):
     assert helped.unknown(text) == []
 
 
-CRATES = {f"zkit-{command}": command for command in promises.COMMANDS}
+# `inspect` advises other commands
+CRATES = {f"zkit-{command}": command for command in promises.COMMANDS if command != "inspect"}
 
 
 def test_every_option_in_a_message_of_the_source_exists(helped):
@@ -330,6 +331,8 @@ def test_every_hint_works_when_it_is_pasted(zkit, helped, shell, tmp_path, mista
             done = shell(command, tmp_path)
             assert done.returncode != 2, f"{command}: {done.stderr}"
         for more in promises.passed(hint):
+            if len(more) == 1 and helped.takes_value(arguments[0], more[0]):
+                continue  # the value is for the reader to say
             answer = zkit(*arguments, *more, *(["--yes"] if "--overwrite" in more else []), cwd=tmp_path)
             assert "unexpected argument" not in answer.err and "required" not in answer.err, f"{more}: {answer.err}"
             assert hint not in promises.hints(answer.err), f"`{' '.join(more)}` is passed, and hinted at again: {answer.err}"
@@ -473,8 +476,10 @@ def test_counts_of_an_audit_are_those_of_its_findings(zkit, tmp_path, kind):
         bad, all_of_them = (int(number.replace(",", "")) for number in counted.groups())
         assert all_of_them == len(stores)
         faulty = {finding["store"] for finding in report["findings"] if finding["severity"] != "info"}
-        assert bad == len(faulty & stores), verdict
+        # a finding about several stores at once may count for each of them
+        assert len(faulty & stores) <= bad <= (len(stores) if faulty - stores else len(faulty)), verdict
     elif counted := re.search(r"in ([\d,]+) stores", verdict):
         assert int(counted[1].replace(",", "")) == len(stores)
-    for rule, count in re.findall(r"^(?:error|warning|info) ([a-z-]+): (\d+) findings?", text, re.MULTILINE):
-        assert int(count) == sum(finding["rule"] == rule for finding in report["findings"]), rule
+    for severity, rule, count in re.findall(r"^(error|warning|info) ([a-z-]+): (\d+) findings?", text, re.MULTILINE):
+        found = [finding for finding in report["findings"] if (finding["rule"], finding["severity"]) == (rule, severity)]
+        assert int(count) == len(found), f"{severity} {rule}"

@@ -2,10 +2,11 @@
 
 import functools
 import re
-import shlex
 
 COMMANDS = ("inspect", "audit", "digest", "compare", "recompress", "slice", "cache", "partials")
 SUBCOMMANDS = {"cache": ("list", "verify", "prune"), "partials": ("list", "clean")}
+# what hints name of other programs: curl, rsync
+FOREIGN = {"fail", "copy-links"}
 OPTION = re.compile(r"(?<![\w-])--([a-z][a-z0-9]*(?:-[a-z0-9]+)*)")
 # `zkit slice a b --to c`, up to what ends it: a quote, a full stop, a bracket, another command
 LINE = re.compile(r"zkit (" + "|".join(COMMANDS) + r")\b([^`|;\n)]*?)(?=`|\. |\.$|;|\)|\n|$| names | compares | shows )", re.MULTILINE)
@@ -42,12 +43,17 @@ class Help:
             found += [f"{name} of zkit {line[1]}" for name in OPTION.findall(line[2]) if name not in self.options(line[1])]
             rest = rest.replace(line[0], " ")
         known = self.options(command) if command else self.everywhere()
-        return found + [f"{name} of zkit {command or 'any command'}" for name in OPTION.findall(rest) if name not in known]
+        wrong = [name for name in OPTION.findall(rest) if name not in known | FOREIGN]
+        return found + [f"{name} of zkit {command or 'any command'}" for name in wrong]
+
+    def takes_value(self, command, option):
+        names = (command, *(f"{command} {sub}" for sub in SUBCOMMANDS.get(command, ())))
+        return any(re.search(rf"^\s{{0,12}}(?:-\w, )?{option}[ =\[]*<", self.text(name), re.MULTILINE) for name in names)
 
 
 def commands_in(text):
-    """The whole commands in a text: those without a placeholder."""
-    return [line[0].strip() for line in LINE.finditer(text) if not PLACEHOLDER.search(line[0])]
+    """The whole commands in a text: those with arguments, and without a placeholder."""
+    return [line[0].strip() for line in LINE.finditer(text) if line[2].strip() and not PLACEHOLDER.search(line[0])]
 
 
 def hints(err):
@@ -71,6 +77,3 @@ def string_literals(source):
     source = re.sub(r"^\s*//.*$", "", source, flags=re.MULTILINE)
     return [re.sub(r"\\\n\s*", "", text) for text in re.findall(r'"((?:[^"\\]|\\.|\\\n)*)"', source)]
 
-
-def words(command):
-    return shlex.split(command)
