@@ -53,8 +53,10 @@ fn an_array_that_no_digest_would_ever_end_of_is_refused() {
         "compressor":null,"filters":null,"order":"C"}"#;
     std::fs::write(store.path().join(".zarray"), array).expect("metadata can be written");
     std::fs::write(store.path().join("0.0"), [0; 4]).expect("a chunk can be written");
-    let answer = run(zkit().arg("digest").arg(store.path()).args(["--format", "json"]));
-    let told = arrays(&answer.json())["/"]["error"].as_str().expect("an error").to_owned();
-    assert_eq!(answer.code, 3, "{told}");
-    assert!(told.contains("decodes to 3.5 EiB"), "{told}");
+    for (more, expected) in [(&[][..], "3.47 EiB of fill values"), (&["--unwritten"], "decodes to 3.5 EiB")] {
+        let answer = run(zkit().arg("digest").arg(store.path()).args(["--format", "json"]).args(more));
+        let told = arrays(&answer.json())["/"]["error"].as_str().expect("an error").to_owned();
+        assert_eq!(answer.code, 3, "{told}");
+        assert!(told.contains(expected), "{told}");
+    }
 }
