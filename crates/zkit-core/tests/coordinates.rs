@@ -167,7 +167,7 @@ fn what_is_not_there_names_the_nearest() {
     assert_eq!(error.to_string(), "`/latitude` has no 51.6: the nearest is 52 (at position 38, 0.4 away)");
     assert_eq!(error.kind(), ErrorKind::Absent);
     let error = index.find(&Request::parse("51.6"), Method::Nearest, Some("0.1")).unwrap_err();
-    assert!(error.to_string().contains("the nearest is 52"), "{error}");
+    assert!(error.to_string().contains("52 (at position 38) is 0.4 away"), "{error}");
     assert!(index.find(&Request::parse("51.6"), Method::Nearest, Some("0.5")).is_ok());
     let error = index.find(&Request::parse("100..120"), Method::Exact, None).unwrap_err();
     assert!(error.to_string().contains("it holds -90..90"), "{error}");

@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn rounding_is_a_hundredth_of_the_smallest_step_and_no_more() {
         let grid = floats(&[0.0, 0.25, 0.5, 10.0]);
-        assert_eq!(kind(&grid, &floats(&[0.0, 0.2525, 0.5, 10.0])), Some(DriftKind::Rounding));
+        assert_eq!(kind(&grid, &floats(&[0.0, 0.252_4, 0.5, 10.0])), Some(DriftKind::Rounding));
         assert_eq!(kind(&grid, &floats(&[0.0, 0.2526, 0.5, 10.0])), Some(DriftKind::Other));
         let single = floats(&[0.0, 0.1, 0.2].map(|value: f64| f64::from(value as f32)));
         assert_eq!(kind(&floats(&[0.0, 0.1, 0.2]), &single), Some(DriftKind::Rounding));
@@ -214,7 +214,7 @@ mod tests {
         assert_eq!(missing.drift(&floats(&[f64::NAN, 1.0]), Rounding::OfSteps), None);
         assert_eq!(missing.drift(&floats(&[0.0, 1.0]), Rounding::OfSteps).unwrap().largest, None);
         assert_eq!(times(&[0]).show_distance(3_600e9), "1 h");
-        assert_eq!(missing.show_distance(1.000_000_082_740_371e-9), "1e-9");
+        assert_eq!(missing.show_distance(1.000_000_082_740_371e-9), "0.000000001");
     }
 
     #[test]

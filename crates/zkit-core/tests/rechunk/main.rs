@@ -39,11 +39,9 @@ fn a_budget_in_which_no_unit_fits_names_the_least_that_does() {
     let error = case.plan(folder.path()).unwrap_err();
     assert!(error.to_string().contains("of memory, the budget is 1.0 KiB"), "{error}");
     let hint = error.hint().expect("it says what would do");
-    let least: u64 = hint
-        .split_ascii_whitespace()
-        .zip(hint.split_ascii_whitespace().skip(1))
-        .find_map(|(number, unit)| unit.starts_with("MiB").then(|| number.parse::<f64>().ok()).flatten())
-        .map(|mebibytes| mebibytes as u64 * (1 << 20))
+    let least: u64 = (hint.split_ascii_whitespace())
+        .find_map(|word| word.strip_suffix("MiB")?.parse::<u64>().ok())
+        .map(|mebibytes| mebibytes << 20)
         .expect("a size");
     case.with_memory(least, 2).copy(folder.path());
 }

@@ -14,14 +14,17 @@ fn store() -> (tempfile::TempDir, LocalStore) {
 }
 
 #[test]
-fn absent_is_not_an_error_and_a_directory_is_no_object() {
+fn absent_is_not_an_error_and_a_directory_in_the_place_of_an_object_is() {
     let (_folder, store) = store();
     let mut buffer = Vec::new();
     assert!(store.get("x/c/0", 100, &mut buffer).unwrap());
     assert_eq!(buffer, b"hello");
-    for key in ["x/c/1", "x/c", "x/c/0/1", "y/z"] {
+    for key in ["x/c/1", "x/c/0/1", "y/z"] {
         assert!(!store.get(key, 100, &mut buffer).unwrap(), "{key}");
     }
+    let error = store.get("x/c", 100, &mut buffer).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unreadable);
+    assert!(error.to_string().ends_with("it is a directory"), "{error}");
     assert_eq!(store.get_range("x/c/0", 1, 3, &mut buffer).unwrap(), Some(5));
     assert_eq!(buffer, b"ell");
     assert_eq!(store.get_suffix("x/c/0", 2, &mut buffer).unwrap(), Some(5));
