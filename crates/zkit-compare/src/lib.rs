@@ -165,7 +165,7 @@ fn failure(path: &str, error: &Error) -> DifferenceOutput {
     DifferenceOutput {
         path: path.to_owned(),
         what: "error",
-        left: Some(error.one_line()),
+        left: Some(error.one_line_with_hint()),
         right: None,
         index: None,
     }

@@ -128,6 +128,14 @@ impl Error {
         }
         line
     }
+
+    /// Returns [`Self::one_line`], and what to do next behind it, if there is something.
+    pub fn one_line_with_hint(&self) -> String {
+        match self.hint() {
+            Some(hint) => format!("{}; {hint}", self.one_line()),
+            None => self.one_line(),
+        }
+    }
 }
 
 /// Returns a `--memory` of at least so many bytes, a little more than rounding takes away.

@@ -109,7 +109,7 @@ impl Command for Digest {
                     .as_ref()
                     .ok()
                     .map(|digest| digest.iter().map(|byte| format!("{byte:02x}")).collect()),
-                error: digest.err().map(|error| error.one_line()),
+                error: digest.err().map(|error| error.one_line_with_hint()),
             });
         }
         let unwritten = unwritten.into_iter().map(|array| left_out(array, why_unwritten(array)));

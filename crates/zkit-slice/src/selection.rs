@@ -200,6 +200,9 @@ fn suits(coordinate: &Coordinate, text: &str) -> bool {
     !matches!(coordinate.values, Values::Texts(_)) && text.parse::<f64>().is_err() == times
 }
 
+/// Positions of one range, at most: each is held, so these take 2 GiB.
+const POSITIONS_MOST: usize = 1 << 28;
+
 /// Takes positions: one, several, or a range without its end.
 fn by_positions(dimension: &Dimension, text: &str) -> Result<(Taken, Answer)> {
     let length = dimension.length;
@@ -236,7 +239,18 @@ fn by_positions(dimension: &Dimension, text: &str) -> Result<(Taken, Answer)> {
             let steps = usize::try_from(asked.unsigned_abs()).unwrap_or(usize::MAX);
             Ok(if asked < 0 { length.saturating_sub(steps) } else { steps.min(length) })
         };
-        let run: Vec<usize> = (end(from, 0)?..end(to, length)?).collect();
+        let range = end(from, 0)?..end(to, length)?;
+        if range.len() > POSITIONS_MOST {
+            let message = format!(
+                "could not take positions {text} along {}: {} positions, {POSITIONS_MOST} at most",
+                dimension.key,
+                range.len()
+            );
+            return Err(
+                Error::new(ErrorKind::OverBudget, message).with_hint("take fewer positions, slice by slice")
+            );
+        }
+        let run: Vec<usize> = range.collect();
         if run.is_empty() {
             let message = format!("{} has nothing in positions {text}: it has {length}", dimension.key);
             return Err(Error::new(ErrorKind::Absent, message)

@@ -397,6 +397,8 @@ impl Parser<'_> {
             let value = self.value(depth + 1)?;
             entries.push((key, value));
             if self.next_or_end(b'}')? {
+                // documents of a hundred thousand nodes are held at once
+                entries.shrink_to_fit();
                 return Ok(Json::Object(Object(entries)));
             }
         }
@@ -413,6 +415,7 @@ impl Parser<'_> {
         loop {
             values.push(self.value(depth + 1)?);
             if self.next_or_end(b']')? {
+                values.shrink_to_fit();
                 return Ok(Json::Array(values));
             }
         }
