@@ -70,7 +70,7 @@ impl From<Listing> for Stored {
 }
 
 /// A grid in parts of equally many chunks, with a sum over the chunks of each that changes when one of them does.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GridParts {
     /// Chunks of a part.
     size: u64,
@@ -98,7 +98,8 @@ impl GridParts {
         let sum = |of: &Self, part: usize| of.sums.get(part).copied().unwrap_or(0);
         let parts = self.sums.len().max(other.sums.len());
         let part = (0..parts).find(|&part| sum(self, part) != sum(other, part))? as u64;
-        Some((part * self.size, (part + 1) * self.size - 1))
+        let first = part.saturating_mul(self.size);
+        Some((first, first.saturating_add(self.size - 1)))
     }
 }
 
