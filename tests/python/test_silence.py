@@ -24,7 +24,7 @@ from silence_runner import NoUser, Runner
 
 DOCUMENT = ROOT / "docs" / "faults.md"
 # Cells of servers mostly wait for answers that are asked for again.
-THREADS = {place: 4 if place in silence.FILES else 24 for place in silence.PLACES}
+THREADS = {place: 4 if place in silence.FILES else 12 for place in silence.PLACES}
 SHOWN = 80
 
 

@@ -5,17 +5,23 @@
 """
 
 import hashlib
+import os
 import pathlib
 import re
 import shutil
 import threading
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 import silence
 import silence_stores as stores
 from silence import CHUNK, DOCUMENT, EITHER, FREE, LISTING, STORE, TOLD, WHOLE
+from silence_places import Source, break_file, break_folder, make_removable
 
-SECONDS, MEGABYTES = 20.0, 300.0
+# Where many share a core a run takes longer, and does not hang.
+SECONDS = 20.0 * min(max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1) / 4), 4.0)
+MEGABYTES = 300.0
 # one try takes long where a server is asked again and again
 PATIENCE = ("--timeout", "2s", "--stall-timeout", "6s", "--jobs", "2")
 SELECTED = slice(1, 4)
@@ -204,8 +210,7 @@ class Judge:
         try:
             store = self.cache_entry(cell.layout, folder)
             self.break_entry(cell, store, folder)
-            source = silence_source(store)
-            outcome = self.zkit(source, "cache", "verify", folder / "cache")
+            outcome = self.zkit(Source(str(store), {}, None), "cache", "verify", folder / "cache")
             if outcome.code == 2:
                 raise Failure("exit 2", first_line(outcome))
             if outcome.code == 0 and silence.expectation(cell) == TOLD and cell.fault.family != "none":
@@ -216,8 +221,6 @@ class Judge:
             if outcome.code and cell.target.key not in text and not named(cell, text):
                 raise Failure("does not name it", text[:200])
         finally:
-            from silence_places import make_removable
-
             make_removable(folder)
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -239,8 +242,6 @@ class Judge:
         return next((folder / "cache").glob("*.zarr"))
 
     def break_entry(self, cell, store, folder):
-        from silence_places import break_file, break_folder
-
         path = store / cell.target.key
         if cell.fault.family == "none":
             return
@@ -252,12 +253,6 @@ class Judge:
             break_folder(path, cell.fault.name.removeprefix("folder: "), folder / "outside")
         else:
             break_file(path, cell.fault.name, folder / "outside")
-
-
-def silence_source(store):
-    from silence_places import Source
-
-    return Source(str(store), {}, lambda: None)
 
 
 def _kind(cell):
@@ -327,12 +322,10 @@ def _selected(node):
 
 
 def _joined(node, later, first):
-    import numpy
-
     if not _along_time(node):
         return node
     pair = (node.values, later.values) if first else (later.values, node.values)
-    return replace(node, values=numpy.concatenate(pair))
+    return replace(node, values=np.concatenate(pair))
 
 
 def digests(nodes):
