@@ -237,7 +237,7 @@ impl Shared {
 
 /// Returns the decoded bytes that are done, by this run or the one that it goes on with.
 fn position(meter: &Meter) -> u64 {
-    meter.bytes_decoded.get().saturating_add(meter.decoded_bytes_resumed.get())
+    meter.decoded_bytes_finished.get().saturating_add(meter.decoded_bytes_resumed.get())
 }
 
 /// Returns how far the run is: `copying: 12 of 3,930 arrays, 42.0 %, 3 min 05 s left`.
@@ -298,6 +298,7 @@ mod tests {
         meter.decoded_bytes_total.add(80 << 20);
         meter.bytes_read.add(10 << 20);
         meter.bytes_decoded.add(40 << 20);
+        meter.decoded_bytes_finished.add(40 << 20);
         rates.add(Sample::of(&meter, Duration::from_secs(10)));
         (meter, rates)
     }

@@ -14,7 +14,7 @@ pub(crate) struct Sample {
     /// Time since the start of the run.
     pub(crate) at: Duration,
     pub(crate) bytes_read: u64,
-    pub(crate) bytes_decoded: u64,
+    pub(crate) bytes_finished: u64,
     pub(crate) bytes_written: u64,
 }
 
@@ -24,7 +24,7 @@ impl Sample {
         Self {
             at,
             bytes_read: meter.bytes_read.get(),
-            bytes_decoded: meter.bytes_decoded.get(),
+            bytes_finished: meter.decoded_bytes_finished.get(),
             bytes_written: meter.bytes_written.get(),
         }
     }
@@ -62,10 +62,10 @@ impl Rates {
         self.flow(|sample| sample.bytes_written)
     }
 
-    /// Returns how long the rest takes at the present rate of decoding; `None` where nothing moves.
+    /// Returns how long the rest takes at the present rate; `None` where nothing moves.
     pub(crate) fn time_left(&self, decoded_bytes_total: u64) -> Option<Duration> {
-        let flow = self.flow(|sample| sample.bytes_decoded);
-        let left = decoded_bytes_total.saturating_sub(self.samples.back()?.bytes_decoded);
+        let flow = self.flow(|sample| sample.bytes_finished);
+        let left = decoded_bytes_total.saturating_sub(self.samples.back()?.bytes_finished);
         if flow.bytes == 0 {
             return None;
         }
@@ -89,7 +89,7 @@ mod tests {
 
     fn sample(seconds: u64, bytes: u64) -> Sample {
         let at = Duration::from_secs(seconds);
-        Sample { at, bytes_read: bytes, bytes_decoded: 4 * bytes, bytes_written: 2 * bytes }
+        Sample { at, bytes_read: bytes, bytes_finished: 4 * bytes, bytes_written: 2 * bytes }
     }
 
     #[test]

@@ -82,6 +82,8 @@ pub struct Meter {
     pub decoded_bytes_total: Counter,
     /// Those of them that an earlier run has done, by their share of the chunks.
     pub decoded_bytes_resumed: Counter,
+    /// Those of them that this run has finished: what was decoded more than once, or before, counts once.
+    pub decoded_bytes_finished: Counter,
     /// Encoded bytes read from stores.
     pub bytes_read: Counter,
     /// Bytes after decoding.

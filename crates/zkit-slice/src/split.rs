@@ -132,9 +132,40 @@ impl Drop for Folder {
     }
 }
 
+/// Removes the folder with what runs of zkit have left in it; one that holds anything else is somebody's, and stays.
 fn remove(path: &Path) -> std::io::Result<()> {
+    let entries = match std::fs::read_dir(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let name = entry?.file_name();
+        if !name.as_encoded_bytes().starts_with(TOGETHER.as_bytes()) {
+            let message = format!("it holds {}, which is not zkit's; move it away", name.display());
+            return Err(std::io::Error::other(message));
+        }
+    }
     match std::fs::remove_dir_all(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
         removed => removed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scratch_space_that_holds_other_files_is_not_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("o.partial.scratch");
+        std::fs::create_dir_all(path.join("points.zarr.partial/x")).unwrap();
+        drop(Folder::make(path.clone()).unwrap());
+        assert!(!path.exists());
+        std::fs::create_dir(&path).unwrap();
+        std::fs::write(path.join("thesis.tex"), "").unwrap();
+        let error = Folder::make(path.clone()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unwritable);
+        assert!(path.join("thesis.tex").exists());
     }
 }

@@ -169,6 +169,7 @@ impl Sides<'_> {
         } else {
             read_slab(self.left, region, a, self.context)?;
             read_slab(self.right, region, b, self.context)?;
+            self.context.meter.decoded_bytes_finished.add((a.len() + b.len()) as u64);
             let item = self.left.item_bytes().unwrap_or(1).max(1);
             let differs = || a.chunks_exact(item).zip(b.chunks_exact(item)).position(|(a, b)| a != b);
             let position = if a == b { None } else { differs() };

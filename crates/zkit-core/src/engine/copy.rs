@@ -281,11 +281,7 @@ fn resumed_bytes(plan: &CopyPlan, copies: &[Copy<'_>]) -> u64 {
     for unit in &plan.units {
         decoded[unit.array] = decoded[unit.array].saturating_add(unit.decoded_bytes);
     }
-    let resumed = copies.iter().zip(decoded).filter_map(|(copy, decoded)| {
-        let chunks = copy.array.target.metadata.grid.total()?;
-        let share = u128::from(decoded) * u128::from(copy.done?.len()) / u128::from(chunks.max(1));
-        Some(u64::try_from(share).unwrap_or(u64::MAX).min(decoded))
-    });
+    let resumed = copies.iter().zip(decoded).map(|(copy, decoded)| decoded - copy.fresh(decoded));
     resumed.fold(0, u64::saturating_add)
 }
 
@@ -473,8 +469,9 @@ impl<'a> Run<'a> {
 
     fn finish(&self, unit: &Unit, result: Result<()>) {
         let copy = &self.copies[unit.array];
-        if let Err(error) = result {
-            self.fail_store(copy.array.store, error);
+        match result {
+            Ok(()) => self.meter.decoded_bytes_finished.add(copy.fresh(unit.decoded_bytes)),
+            Err(error) => self.fail_store(copy.array.store, error),
         }
         if copy.units_left.fetch_sub(1, Ordering::AcqRel) == 1 && matches!(self.whole, Whole::Plan) {
             self.meter.arrays_done.add(1);

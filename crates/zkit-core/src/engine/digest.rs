@@ -168,7 +168,8 @@ fn digest_one(
         for item in slab.chunks_exact_mut(item).filter(|_| !padding.is_empty()) {
             padding.iter().for_each(|&(start, length)| item[start..start + length].fill(0));
         }
-        hasher.update(slab);
+        hasher.update(&*slab);
+        observer.meter().decoded_bytes_finished.add(slab.len() as u64);
         Ok(())
     })?;
     Ok(hasher.finalize().into())

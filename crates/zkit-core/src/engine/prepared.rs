@@ -41,6 +41,15 @@ pub(super) struct Copy<'a> {
 }
 
 impl<'a> Copy<'a> {
+    /// Returns the share of some bytes of the array that no earlier run has done, going by its chunks.
+    pub(super) fn fresh(&self, bytes: u64) -> u64 {
+        let (Some(done), Some(chunks)) = (self.done, self.array.target.metadata.grid.total()) else {
+            return bytes;
+        };
+        let left = chunks.saturating_sub(done.len());
+        u64::try_from(u128::from(bytes) * u128::from(left) / u128::from(chunks.max(1))).unwrap_or(bytes)
+    }
+
     pub(super) fn prepare(
         place: Place,
         array: &'a ArrayCopy,

@@ -84,6 +84,7 @@ pub fn scan_values(
     let shared = Shared { meter, profile_bytes: &profile_bytes };
     let work =
         Work { store, targets, prepared: &prepared, sample, seed, shared, facts_left: &facts_left, cancel };
+    meter.decoded_bytes_total.add(work.decoded_bytes());
     let jobs = resources.jobs.max(1);
     for (threads, positions) in tiers(targets, &prepared, memory, jobs) {
         work.run(positions, threads, memory);
@@ -150,6 +151,22 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
+    /// Returns the decoded bytes of the chunks that are scanned.
+    fn decoded_bytes(&self) -> u64 {
+        let stocks: Vec<Stock> = self.targets.iter().map(|target| stock(target)).collect();
+        let drawn = shares(self.sample, &stocks);
+        let of_each = stocks.iter().zip(drawn).enumerate().filter(|(at, _)| self.prepared[*at].is_ok());
+        let bytes = of_each.map(|(at, (stock, drawn))| {
+            let chunks = if self.sample == Sample::Full { stock.chunks } else { drawn.min(stock.chunks) };
+            chunks.saturating_mul(self.chunk_bytes(at))
+        });
+        bytes.fold(0, u64::saturating_add)
+    }
+
+    fn chunk_bytes(&self, target: usize) -> u64 {
+        self.targets[target].array.metadata.chunk_decoded_bytes().unwrap_or(1 << 20)
+    }
+
     /// Scans some targets.
     fn run(&self, positions: Vec<usize>, threads: usize, memory: u64) {
         let fetchers = self.fetchers(&positions, memory);
@@ -227,8 +244,7 @@ impl Work<'_> {
         let stocks: Vec<Stock> = self.targets.iter().map(|target| stock(target)).collect();
         let shares = shares(self.sample, &stocks);
         targets.into_iter().flat_map(move |target| {
-            let decoded = self.targets[target].array.metadata.chunk_decoded_bytes().unwrap_or(1 << 20);
-            let length = run_length(decoded);
+            let length = run_length(self.chunk_bytes(target));
             let mut positions = self.positions(target, shares[target]);
             std::iter::from_fn(move || {
                 let positions: Vec<u64> = positions.by_ref().take(saturating_usize(length)).collect();
@@ -309,6 +325,8 @@ impl Work<'_> {
             }
         });
         prepared.gather.add(found, self.facts_left);
+        let finished = self.chunk_bytes(run.target).saturating_mul(run.positions.len() as u64);
+        self.shared.meter.decoded_bytes_finished.add(finished);
     }
 }
 
