@@ -85,7 +85,7 @@ def named_budget(outcome):
 def run_within(zkit, command, store, copy, memory):
     places = {"STORE": store, "COPY": copy}
     args = [places.get(word, word) for word in COMMANDS[command]]
-    outcome = zkit(*args, "--memory", f"{memory}MiB", "--jobs", "2")
+    outcome = zkit(*args, "--memory", f"{memory}MiB", "--jobs", "2", timeout=300)
     assert outcome.peak_mb < memory + PROGRAM_MB, f"{outcome.peak_mb} MB of {memory}"
     return outcome
 
@@ -104,7 +104,7 @@ def test_what_a_budget_refuses_the_budget_that_is_named_does(zkit, large, tmp_pa
 
 def test_a_byte_for_byte_copy_needs_no_memory_for_what_it_does_not_decode(zkit, large, tmp_path):
     (store, digest), copy = large, tmp_path / "copy.zarr"
-    outcome = zkit("recompress", store, copy, "--codec", "keep", "--memory", "32MiB", "--verify", "full", "--jobs", "2")
+    outcome = zkit("recompress", store, copy, "--codec", "keep", "--memory", "32MiB", "--verify", "full", "--jobs", "2", timeout=300)
     assert outcome.code == 0, outcome.err
     assert outcome.peak_mb < 32 + PROGRAM_MB
     assert zkit.digests(copy)["/"] == digest
@@ -215,7 +215,7 @@ def test_in_a_cgroup_nothing_is_killed(zkit, large, long_windows, tmp_path, cgro
         copy = tmp_path / "copy.zarr"
         places = {"STORE": store, "COPY": copy, "0=512,1=512": "0=300" if store == long_windows[0] else "0=512,1=512"}
         args = [str(places.get(word, word)) for word in COMMANDS[command]]
-        outcome = measure.run([*cgroup, str(zkit.path), *args, "--jobs", "2"])
+        outcome = measure.run([*cgroup, str(zkit.path), *args, "--jobs", "2"], timeout=300)
         assert outcome.code in (0, 3), f"{args}: {outcome.code}: {outcome.err}"
         if outcome.code == 3:
             named_budget(outcome)

@@ -4,7 +4,11 @@
 //! `serde_json` cannot serve here: it refuses bare `NaN`, rounds large numbers unless a feature is switched on
 //! that changes every other crate in the build, and attributes must survive a copy as they were.
 
+use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
+
+use xxhash_rust::xxh3::xxh3_64;
 
 /// Nesting beyond this is refused: Python's own reader gives up at about 1,000.
 const MAX_DEPTH: u32 = 512;
@@ -30,9 +34,9 @@ pub enum Json {
     Object(Object),
 }
 
-/// A JSON object in the order of its document.
+/// A JSON object in the order of its document; clones share their entries until one of them is changed.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Object(Vec<(String, Json)>);
+pub struct Object(Arc<Vec<(String, Json)>>);
 
 impl Object {
     /// Returns the value of `key`; the last one wins where a document repeats a key.
@@ -42,29 +46,31 @@ impl Object {
 
     /// Sets `key`, in its place if it was there, else at the end.
     pub fn set(&mut self, key: &str, value: Json) {
-        match self.0.iter_mut().rev().find(|(name, _)| name == key) {
+        let entries = Arc::make_mut(&mut self.0);
+        match entries.iter_mut().rev().find(|(name, _)| name == key) {
             Some(entry) => entry.1 = value,
-            None => self.0.push((key.to_owned(), value)),
+            None => entries.push((key.to_owned(), value)),
         }
     }
 
     /// Removes every entry of `key` and returns the one that counted.
     pub fn remove(&mut self, key: &str) -> Option<Json> {
         let last = self.0.iter().rposition(|(name, _)| name == key)?;
-        let (_, value) = self.0.remove(last);
-        self.0.retain(|(name, _)| name != key);
+        let entries = Arc::make_mut(&mut self.0);
+        let (_, value) = entries.remove(last);
+        entries.retain(|(name, _)| name != key);
         Some(value)
     }
 
     /// Takes the value of `key` out, leaving `null` in its place.
     pub fn take(&mut self, key: &str) -> Option<Json> {
-        let entry = self.0.iter_mut().rev().find(|(name, _)| name == key)?;
-        Some(std::mem::replace(&mut entry.1, Json::Null))
+        let last = self.0.iter().rposition(|(name, _)| name == key)?;
+        Some(std::mem::replace(&mut Arc::make_mut(&mut self.0)[last].1, Json::Null))
     }
 
     /// Appends an entry without looking for an earlier one.
     pub fn push(&mut self, key: impl Into<String>, value: Json) {
-        self.0.push((key.into(), value));
+        Arc::make_mut(&mut self.0).push((key.into(), value));
     }
 
     /// Returns the entries in document order.
@@ -88,13 +94,13 @@ impl IntoIterator for Object {
     type IntoIter = std::vec::IntoIter<(String, Json)>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.0.into_iter()
+        Arc::unwrap_or_clone(self.0).into_iter()
     }
 }
 
 impl<K: Into<String>> FromIterator<(K, Json)> for Object {
     fn from_iter<I: IntoIterator<Item = (K, Json)>>(entries: I) -> Self {
-        Self(entries.into_iter().map(|(key, value)| (key.into(), value)).collect())
+        Self(Arc::new(entries.into_iter().map(|(key, value)| (key.into(), value)).collect()))
     }
 }
 
@@ -111,7 +117,7 @@ impl Json {
 
     fn parse_within(text: &[u8], values_most: usize) -> Result<Self, JsonError> {
         let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
-        let mut parser = Parser { text, at: 0, values_left: values_most };
+        let mut parser = Parser { text, at: 0, values_left: values_most, objects: HashMap::new() };
         let value = parser.value(0)?;
         parser.space();
         if parser.at < text.len() {
@@ -332,9 +338,26 @@ struct Parser<'a> {
     text: &'a [u8],
     at: usize,
     values_left: usize,
+    /// Objects by a hash of their text, with that: the documents of a hundred thousand nodes are mostly those of a few.
+    objects: HashMap<u64, (&'a [u8], Object)>,
 }
 
+/// Texts of objects that are looked up among those before, in bytes: shorter ones take little, longer ones are rarely the same.
+const SHARED_TEXT: std::ops::RangeInclusive<usize> = 32..=4096;
+
 impl Parser<'_> {
+    /// Returns an object whose text began at `start` and ends here; one of the same text that was there before, if there is.
+    fn shared(&mut self, start: usize, mut entries: Vec<(String, Json)>) -> Object {
+        entries.shrink_to_fit();
+        let object = Object(Arc::new(entries));
+        let text = &self.text[start..self.at];
+        if !SHARED_TEXT.contains(&text.len()) {
+            return object;
+        }
+        let (same, first) = self.objects.entry(xxh3_64(text)).or_insert_with(|| (text, object.clone()));
+        if *same == text { first.clone() } else { object }
+    }
+
     fn error(&self, what: &'static str) -> JsonError {
         JsonError { at: self.at, what }
     }
@@ -377,11 +400,12 @@ impl Parser<'_> {
 
     fn object(&mut self, depth: u32) -> Result<Json, JsonError> {
         let mut entries = Vec::new();
+        let start = self.at;
         self.at += 1;
         self.space();
         if self.text.get(self.at) == Some(&b'}') {
             self.at += 1;
-            return Ok(Json::Object(Object(entries)));
+            return Ok(Json::Object(Object::default()));
         }
         loop {
             self.space();
@@ -397,9 +421,7 @@ impl Parser<'_> {
             let value = self.value(depth + 1)?;
             entries.push((key, value));
             if self.next_or_end(b'}')? {
-                // documents of a hundred thousand nodes are held at once
-                entries.shrink_to_fit();
-                return Ok(Json::Object(Object(entries)));
+                return Ok(Json::Object(self.shared(start, entries)));
             }
         }
     }
@@ -564,6 +586,19 @@ mod tests {
         let json = Json::parse(text.as_bytes()).unwrap();
         assert_eq!(json.to_string(), text.replace("\\ud83d\\ude00", "😀"));
         assert_eq!(Json::parse(json.to_pretty().as_bytes()).unwrap(), json);
+    }
+
+    #[test]
+    fn equal_objects_of_a_document_share_their_entries_until_one_is_changed() {
+        let text = br#"{"a":{"shape":[1,2,3],"data_type":"int8"},"b":{"shape":[1,2,3],"data_type":"int8"}}"#;
+        let document = Json::parse(text).unwrap();
+        let of = |name: &str| document.get(name).and_then(Json::as_object).unwrap().clone();
+        let (a, mut b) = (of("a"), of("b"));
+        assert!(Arc::ptr_eq(&a.0, &b.0));
+        b.set("shape", Json::Null);
+        assert_eq!(a, of("b"));
+        assert_eq!(b.get("shape"), Some(&Json::Null));
+        assert_eq!(document.to_string().len(), text.len());
     }
 
     #[test]

@@ -146,21 +146,26 @@ impl Keys {
 /// Sizes of chunks, counted by powers of two.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SizeTally {
-    counts: [u64; 65],
+    /// By power; as many as there must be: most stores of many arrays hold few chunks of each.
+    counts: Vec<u64>,
     smallest: u64,
     largest: u64,
 }
 
 impl Default for SizeTally {
     fn default() -> Self {
-        Self { counts: [0; 65], smallest: u64::MAX, largest: 0 }
+        Self { counts: Vec::new(), smallest: u64::MAX, largest: 0 }
     }
 }
 
 impl SizeTally {
     /// Counts one size.
     pub fn add(&mut self, bytes: u64) {
-        self.counts[(u64::BITS - bytes.leading_zeros()) as usize] += 1;
+        let power = (u64::BITS - bytes.leading_zeros()) as usize;
+        if self.counts.len() <= power {
+            self.counts.resize(power + 1, 0);
+        }
+        self.counts[power] += 1;
         self.smallest = self.smallest.min(bytes);
         self.largest = self.largest.max(bytes);
     }
