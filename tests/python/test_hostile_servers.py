@@ -12,7 +12,7 @@ import pytest
 import zarr
 
 QUICK = ("--timeout", "5s")
-SECONDS = 30
+SECONDS = 60
 
 
 @pytest.fixture(scope="module")

@@ -439,7 +439,7 @@ mod tests {
     #[test]
     fn refuses_shards_where_there_can_be_none() {
         for text in ["auto", "time=-1"] {
-            assert!(wish("keep", text).resolve(&weather(), None).unwrap_err().contains("v2 has no shards"));
+            assert!(wish("keep", text).resolve(&weather(), None).unwrap_err().contains("shards need Zarr v3"));
         }
     }
 
