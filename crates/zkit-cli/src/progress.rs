@@ -312,10 +312,7 @@ mod tests {
         assert_eq!(extent_line("", &Meter::default(), &Rates::default()), "working");
         // what an earlier run has done takes no time
         meter.decoded_bytes_resumed.add(20 << 20);
-        assert_eq!(
-            extent_line("copying", &meter, &rates),
-            "copying: 12 of 3,930 arrays, 75.0 %, 5.00 s left"
-        );
+        assert_eq!(extent_line("copying", &meter, &rates), "copying: 12 of 3,930 arrays, 75.0 %, 5.0 s left");
     }
 
     #[test]
