@@ -227,13 +227,8 @@ COMMANDS = (*READERS, *COPIES, *SLICES, "cache verify")
 
 # Each fault of each target is tried with these; with the others, the first fault of each family.
 WEB_MAIN = {"inspect", "audit", "digest", "recompress", "slice"}
-FILE_MAIN = WEB_MAIN | {
-    "compare, fault left",
-    "recompress --skip-broken",
-    "slice --concat, fault last",
-    "slice --cache",
-    "cache verify",
-}
+FILE_MAIN = {*WEB_MAIN, "compare, fault left", "recompress --skip-broken"}
+FILE_MAIN |= {"slice --concat, fault last", "slice --cache", "cache verify"}
 MAIN = {place: FILE_MAIN if place in FILES else WEB_MAIN if place in (S3, HTTP) else set() for place in PLACES}
 # Places whose bytes take the same way through zkit as those of a folder or of S3 get these.
 ELSEWHERE = {"inspect", "audit", "digest", "compare, fault left", "recompress", "recompress --skip-broken", "slice"}
