@@ -35,7 +35,9 @@ def shell(zkit, tmp_path_factory):
     environment = zkit.environment(PATH=f"{programs}:{os.environ['PATH']}")
 
     def run(line, folder):
-        return subprocess.run(line, shell=True, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
+        return subprocess.run(
+            line, shell=True, cwd=folder, env=environment, capture_output=True, text=True, timeout=120
+        )
 
     return run
 
@@ -166,7 +168,9 @@ def small_chunks(folder):
     return [folder / "a.zarr"]
 
 
-FAULTY_CACHES = {function.__name__: function for function in (duplicates_in_one, duplicates_in_two, two_formats, small_chunks)}
+FAULTY_CACHES = {
+    function.__name__: function for function in (duplicates_in_one, duplicates_in_two, two_formats, small_chunks)
+}
 
 
 @pytest.mark.parametrize("kind", FAULTY_CACHES)
@@ -242,7 +246,9 @@ def test_every_option_of_a_command_in_the_documentation_exists(helped, page):
     text = (ROOT / page).read_text()
     unknown = []
     for line in promises.LINE.finditer(text):
-        unknown += [f"{line[0]}: --{name}" for name in promises.OPTION.findall(line[2]) if name not in helped.options(line[1])]
+        unknown += [
+            f"{line[0]}: --{name}" for name in promises.OPTION.findall(line[2]) if name not in helped.options(line[1])
+        ]
     assert not unknown, "\n".join(unknown)
 
 
@@ -335,7 +341,9 @@ def test_every_hint_works_when_it_is_pasted(zkit, helped, shell, tmp_path, mista
                 continue  # the value is for the reader to say
             answer = zkit(*arguments, *more, *(["--yes"] if "--overwrite" in more else []), cwd=tmp_path)
             assert "unexpected argument" not in answer.err and "required" not in answer.err, f"{more}: {answer.err}"
-            assert hint not in promises.hints(answer.err), f"`{' '.join(more)}` is passed, and hinted at again: {answer.err}"
+            assert hint not in promises.hints(answer.err), (
+                f"`{' '.join(more)}` is passed, and hinted at again: {answer.err}"
+            )
             shutil.rmtree(tmp_path / "o.zarr", ignore_errors=True)
 
 
@@ -383,8 +391,26 @@ PLANS = {
     "auto": ("recompress", "--prefer", "speed"),
     "to v3": ("recompress", "--codec", "zstd:1", "--zarr-format", "3"),
     "rechunk": ("recompress", "--codec", "zstd:1", "--chunks", "time=-1,lat=64,lon=64"),
-    "rechunk in little memory": ("recompress", "--codec", "zstd:1", "--chunks", "time=-1,lat=64,lon=64", "--memory", "8MiB"),
-    "shards": ("recompress", "--codec", "zstd:1", "--zarr-format", "3", "--chunks", "time=6,lat=64,lon=64", "--shards", "time=24"),
+    "rechunk in little memory": (
+        "recompress",
+        "--codec",
+        "zstd:1",
+        "--chunks",
+        "time=-1,lat=64,lon=64",
+        "--memory",
+        "8MiB",
+    ),
+    "shards": (
+        "recompress",
+        "--codec",
+        "zstd:1",
+        "--zarr-format",
+        "3",
+        "--chunks",
+        "time=6,lat=64,lon=64",
+        "--shards",
+        "time=24",
+    ),
     "one array": ("recompress", "--codec", "zstd:1", "--include", "t2m"),
     "slice": ("slice", "--isel", "lat=3..90"),
     "point": ("slice", "--isel", "lat=3", "--isel", "lon=7"),
@@ -394,7 +420,14 @@ PLANS = {
 
 def planned_and_done(zkit, store, folder, command, *options):
     destination = folder / "copy.zarr"
-    line = [command, store, *(["--to", destination] if command == "slice" else [destination]), *options, "--verify", "none"]
+    line = [
+        command,
+        store,
+        *(["--to", destination] if command == "slice" else [destination]),
+        *options,
+        "--verify",
+        "none",
+    ]
     plan = zkit.json(*line, "--dry-run")
     assert not destination.exists()
     done = zkit.json(*line)
@@ -481,5 +514,7 @@ def test_counts_of_an_audit_are_those_of_its_findings(zkit, tmp_path, kind):
     elif counted := re.search(r"in ([\d,]+) stores", verdict):
         assert int(counted[1].replace(",", "")) == len(stores)
     for severity, rule, count in re.findall(r"^(error|warning|info) ([a-z-]+): (\d+) findings?", text, re.MULTILINE):
-        found = [finding for finding in report["findings"] if (finding["rule"], finding["severity"]) == (rule, severity)]
+        found = [
+            finding for finding in report["findings"] if (finding["rule"], finding["severity"]) == (rule, severity)
+        ]
         assert int(count) == len(found), f"{severity} {rule}"

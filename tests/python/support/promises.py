@@ -9,7 +9,9 @@ SUBCOMMANDS = {"cache": ("list", "verify", "prune"), "partials": ("list", "clean
 FOREIGN = {"fail", "copy-links"}
 OPTION = re.compile(r"(?<![\w-])--([a-z][a-z0-9]*(?:-[a-z0-9]+)*)")
 # `zkit slice a b --to c`, up to what ends it: a quote, a full stop, a bracket, another command
-LINE = re.compile(r"zkit (" + "|".join(COMMANDS) + r")\b([^`|;\n)]*?)(?=`|\. |\.$|;|\)|\n|$| names | compares | shows )", re.MULTILINE)
+LINE = re.compile(
+    r"zkit (" + "|".join(COMMANDS) + r")\b([^`|;\n)]*?)(?=`|\. |\.$|;|\)|\n|$| names | compares | shows )", re.MULTILINE
+)
 # what stands for something that the reader knows: STORE, DST, NAME..., {name}, and an ellipsis
 PLACEHOLDER = re.compile(r"\b[A-Z]{2,}(\.\.\.)?\b|\b[A-Z]\b|\.\.\.")
 
@@ -20,11 +22,11 @@ class Help:
     def __init__(self, zkit):
         self.zkit = zkit
 
-    @functools.lru_cache(maxsize=None)  # noqa: B019  (one for a session)
+    @functools.cache  # noqa: B019  (one for a session)
     def text(self, command):
         return self.zkit(*command.split(), "--help").stdout.decode()
 
-    @functools.lru_cache(maxsize=None)  # noqa: B019
+    @functools.cache  # noqa: B019
     def options(self, command):
         """The options of a command, and of its subcommands."""
         found = set()
@@ -40,7 +42,9 @@ class Help:
         """The options that a text names and that are none: of the command that it names before them, else of `command`."""
         found, rest = [], text
         for line in LINE.finditer(text):
-            found += [f"{name} of zkit {line[1]}" for name in OPTION.findall(line[2]) if name not in self.options(line[1])]
+            found += [
+                f"{name} of zkit {line[1]}" for name in OPTION.findall(line[2]) if name not in self.options(line[1])
+            ]
             rest = rest.replace(line[0], " ")
         known = self.options(command) if command else self.everywhere()
         wrong = [name for name in OPTION.findall(rest) if name not in known | FOREIGN]
@@ -48,7 +52,9 @@ class Help:
 
     def takes_value(self, command, option):
         names = (command, *(f"{command} {sub}" for sub in SUBCOMMANDS.get(command, ())))
-        return any(re.search(rf"^\s{{0,12}}(?:-\w, )?{option}[ =\[]*<", self.text(name), re.MULTILINE) for name in names)
+        return any(
+            re.search(rf"^\s{{0,12}}(?:-\w, )?{option}[ =\[]*<", self.text(name), re.MULTILINE) for name in names
+        )
 
 
 def commands_in(text):
@@ -66,7 +72,21 @@ def passed(hint):
     found = []
     for words in re.findall(r"\bpass (--[a-z-]+(?: [a-z0-9:.=_/-]+)?)", hint):
         option, _, value = words.partition(" ")
-        described = value in ("", "to", "if", "in", "which", "for", "with", "and", "or", "instead", "where", "the", "it")
+        described = value in (
+            "",
+            "to",
+            "if",
+            "in",
+            "which",
+            "for",
+            "with",
+            "and",
+            "or",
+            "instead",
+            "where",
+            "the",
+            "it",
+        )
         found.append([option] if described else [option, value.rstrip(".,")])
     return found
 
@@ -76,4 +96,3 @@ def string_literals(source):
     source = source.split("#[cfg(test)]")[0]
     source = re.sub(r"^\s*//.*$", "", source, flags=re.MULTILINE)
     return [re.sub(r"\\\n\s*", "", text) for text in re.findall(r'"((?:[^"\\]|\\.|\\\n)*)"', source)]
-

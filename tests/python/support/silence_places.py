@@ -281,4 +281,3 @@ WRITERS = {
     silence.ZIP: write_zip,
     silence.REFERENCES: write_references,
 }
-

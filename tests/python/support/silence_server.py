@@ -153,11 +153,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def log_message(self, *_):
         pass
 
-    def do_GET(self):  # noqa: N802
+    def do_GET(self):
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self.answer()
 
-    do_HEAD = do_GET  # noqa: N815
+    do_HEAD = do_GET
 
     def answer(self):
         if self.path == SIGN_IN:
