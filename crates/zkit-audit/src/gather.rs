@@ -187,8 +187,8 @@ fn look_at_values(observed: &mut StoreObservation<'_>, run: &Run<'_>) -> Result<
     against::compare(observed, run)
 }
 
-/// Returns the arrays of which some reference leads to what may not be read, or is not there as long as it says. What
-/// is gone is no error here: whoever wants to know asks with `--follow-references`.
+/// Returns the arrays of which some reference leads to what may not be read, or is not there. What is gone is no error here:
+/// references travel without their data, and whoever wants to know asks with `--follow-references`.
 fn out_of_reach(observed: &StoreObservation<'_>, store: &ReferenceStore) -> BTreeSet<String> {
     // references whose files are damaged are not known
     let unknown = || observed.arrays.iter().filter(|array| array.survey.is_none());
@@ -197,7 +197,7 @@ fn out_of_reach(observed: &StoreObservation<'_>, store: &ReferenceStore) -> BTre
         return observed.arrays.iter().map(|array| array.path().to_owned()).collect();
     };
     let targets = &references.targets;
-    let away: Vec<bool> = targets.iter().map(|target| !store.leads_to(&target.url, target.end)).collect();
+    let away: Vec<bool> = targets.iter().map(|target| !store.leads_to(&target.url)).collect();
     for reference in references.references.iter().filter(|reference| away[reference.target]) {
         let prefixes = reference.key.match_indices('/').map(|(at, _)| &reference.key[..at]);
         let path =

@@ -294,8 +294,9 @@ def expectation(cell):
         return EITHER if cell.fault.name == "folder: not listable" else TOLD
     if cell.command == "inspect" and cell.target.kind == CHUNK:
         return FREE  # it decodes nothing
-    if cell.command == "audit" and cell.target.kind == CHUNK and cell.fault.name == "target: outside the folder":
-        return EITHER  # what may not be read is not looked at, and `not_seen` says so
+    unseen = ("target: outside the folder", "target: absent")
+    if cell.command == "audit" and cell.target.kind == CHUNK and cell.fault.name in unseen:
+        return EITHER  # what may not be read, or did not travel with its references, is not looked at, and `not_seen` says so
     if cell.command == "audit" and cell.place == DIRECTORY and cell.target.kind == DOCUMENT and found == EITHER:
         # it compares consolidated metadata with what is there
         return TOLD if is_consolidated(cell.layout) and cell.fault.name not in HARMLESS else EITHER

@@ -80,7 +80,10 @@ fn look(gather: &Gather, counts: &[u64], stores: &[&Store]) -> Result<Touched> {
         for chunk in chunks {
             let Some(store) = store else { break };
             part.array.chunk_key(&chunk, &mut key);
-            if let Some(found) = store.stat(&key)? {
+            let looked = store.stat(&key).map_err(|error| {
+                error.context(format!("could not look at the chunks of `{}`", part.array.path))
+            });
+            if let Some(found) = looked? {
                 of_part.stored += 1;
                 of_part.bytes = of_part.bytes.saturating_add(found.size);
                 let words = [number as u64, found.size, found.stamp].map(u64::to_le_bytes).concat();

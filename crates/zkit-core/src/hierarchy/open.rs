@@ -254,7 +254,8 @@ impl Hierarchy {
                 consolidated::read_v2(&mut hierarchy, document);
             }
         } else {
-            walk::read(&mut hierarchy, &store, root_v3)?;
+            let walked = walk::read(&mut hierarchy, &store, root_v3);
+            walked.map_err(|error| hierarchy.unwalked(error))?;
         }
         let nothing =
             hierarchy.groups.is_empty() && hierarchy.arrays.is_empty() && hierarchy.kind == StoreKind::Zarr;
@@ -282,6 +283,18 @@ impl Hierarchy {
         hierarchy.sort();
         hierarchy.store = (hierarchy.kind == StoreKind::Zarr).then_some(store);
         Ok(hierarchy)
+    }
+
+    /// Returns the error of a store that cannot be walked: the broken document for whose sake it had to be is the better reason.
+    fn unwalked(&self, error: Error) -> Error {
+        let Some(defect) = self.losses().next() else { return error };
+        let kind = if defect.is_unreadable() { ErrorKind::Unreadable } else { ErrorKind::Corrupt };
+        let message = format!("could not open the store {}: {}", self.url, defect.message);
+        let better = Error::new(kind, message);
+        match error.hint() {
+            Some(hint) => better.with_hint(hint).with_source(error),
+            None => better.with_source(error),
+        }
     }
 
     /// Adds what a directory without metadata is, as a defect.

@@ -63,6 +63,8 @@ struct Folder {
     prefix: String,
     metadata: Metadata,
     linked: bool,
+    /// Documents that were asked for and are not there.
+    lacking: Vec<&'static str>,
     /// What is in it, where it was listed already.
     listed: Option<Vec<Child>>,
 }
@@ -70,7 +72,7 @@ struct Folder {
 impl Folder {
     fn of(candidate: Candidate, metadata: Metadata) -> Self {
         let Candidate { prefix, linked, .. } = candidate;
-        Self { prefix, metadata, linked, listed: None }
+        Self { prefix, metadata, linked, lacking: Vec::new(), listed: None }
     }
 
     fn path(&self) -> String {
@@ -111,6 +113,7 @@ pub(super) fn read_beside(
         prefix: path.trim_start_matches('/').to_owned(),
         metadata: (*format).into(),
         linked: false,
+        lacking: Vec::new(),
         listed: None,
     };
     let is_known = |path: &str| known.contains(path);
@@ -232,6 +235,11 @@ fn children(hierarchy: &mut Hierarchy, folder: &Folder, listed: Vec<Child>) -> V
             ChildKind::Directory | ChildKind::LinkedDirectory => {
                 hierarchy.losing(Loss::Node, &path, "unsafe-name", "a name that is no part of a key");
             }
+            ChildKind::Object(_) if folder.lacking.contains(&child.name.as_str()) => {
+                let message = format!("{} is listed, and is not there when it is read", child.name);
+                let loss = loss_of(&folder.path(), &child.name);
+                hierarchy.take_defect(Defect::losing(loss, folder.path(), "unreadable", message));
+            }
             ChildKind::Object(_) if is_used(folder, &child.name) => {}
             ChildKind::Object(ObjectKind::DanglingLink) => {
                 let message = "a link whose target does not exist";
@@ -313,16 +321,21 @@ fn read_nodes(hierarchy: &mut Hierarchy, store: &Store, candidates: Vec<Candidat
             }
             _ => match document(&path, ".zgroup", second.next()) {
                 Document::Parsed(group) => {
+                    let mut lacking = vec!["zarr.json", ".zarray"];
+                    lacking.extend(matches!(attributes, Document::Absent).then_some(".zattrs"));
                     let attributes = attributes.into_attributes(hierarchy, &path).unwrap_or_default();
                     hierarchy.add_v2_group(path, group, attributes);
-                    folders.push(Folder::of(candidate, Metadata::V2));
+                    folders.push(Folder { lacking, ..Folder::of(candidate, Metadata::V2) });
                 }
                 Document::Absent => {
+                    let without = matches!(attributes, Document::Absent);
                     if attributes.into_attributes(hierarchy, &path).is_some() {
                         let message = ".zattrs without .zarray or .zgroup: attributes of no node";
                         hierarchy.malformed(Loss::Unused, &path, message);
                     }
-                    folders.push(Folder::of(candidate, Metadata::None));
+                    let mut lacking = vec!["zarr.json", ".zarray", ".zgroup"];
+                    lacking.extend(without.then_some(".zattrs"));
+                    folders.push(Folder { lacking, ..Folder::of(candidate, Metadata::None) });
                 }
                 Document::Broken(defect) => hierarchy.take_defect(defect),
             },

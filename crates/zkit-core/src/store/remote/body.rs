@@ -127,6 +127,9 @@ impl Inner {
                 Some(Ok(part)) => {
                     permit.add_bytes(part.len());
                     body.extend_from_slice(&part);
+                    if body.len() as u64 > length {
+                        return Err(self.too_long(key, length));
+                    }
                     continue;
                 }
                 None if body.len() as u64 >= length => return Ok(body.into()),
@@ -182,6 +185,14 @@ impl Inner {
         let message = format!("could not read `{key}` in {}: the server answers with a web page", self.place);
         Error::new(ErrorKind::Unreadable, message)
             .with_hint("check the address, and whether the server asks to sign in")
+    }
+
+    fn too_long(&self, key: &str, expected: u64) -> Error {
+        let message = format!(
+            "could not read `{key}` in {}: more than the {expected} bytes expected arrived",
+            self.place
+        );
+        Error::new(ErrorKind::Unreadable, message)
     }
 
     fn too_short(&self, key: &str, found: u64, expected: u64) -> Error {
