@@ -151,7 +151,7 @@ MISTAKES = {
     ),
     "a tolerance below zero": (["--sel", "latitude=51", "--method", "nearest", "--tolerance", "-1"], 2, "tolerance"),
     "NaN": (["--sel", "latitude=nan", "--method", "nearest"], 2, "not a number"),
-    "a dimension twice": (["--sel", "time=2020-01-01", "--isel", "time=0"], 2, "twice"),
+    "a dimension twice": (["--sel", "time=2020-01-01", "--isel", "time=0"], 2, "by --sel and by --isel"),
 }
 
 

@@ -30,10 +30,8 @@ pub(crate) fn policy(args: &AuditArgs, shell: &Shell) -> Result<Policy, Error> {
     if let Some(fail_on) = args.fail_on {
         policy.fail_on = Some(FailOn::from(fail_on));
     }
-    if policy.fail_on == Some(FailOn::Never) {
-        let whose =
-            if args.fail_on.is_some() { "--fail-on never" } else { "fail-on = \"never\" in the settings" };
-        shell.note(&format!("{whose}: findings do not change the exit code"));
+    if policy.fail_on == Some(FailOn::Never) && args.fail_on.is_none() {
+        shell.note("fail-on = \"never\" in the settings: findings do not change the exit code");
     }
     policy.depth = args.depth.or(policy.depth);
     policy.ignore.extend(args.ignore.iter().cloned());

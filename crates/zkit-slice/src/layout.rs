@@ -46,9 +46,10 @@ impl<'a> Layouts<'a> {
     /// Fails with kind `Usage` for `--codec auto`: what a slice will hold cannot be sampled before it is put together.
     pub(crate) fn new(write: &'a WriteArgs, chunks: &ChunkArgs) -> Result<Self> {
         if write.prefer.is_some() {
-            let message = "could not use --prefer: the codecs of slices are not measured";
-            return Err(Error::new(ErrorKind::Usage, message)
-                .with_hint("leave --prefer out; --codec names a codec, such as zstd:1"));
+            let message = "the codecs of slices are not measured, so nothing can be preferred";
+            return Err(
+                Error::new(ErrorKind::Usage, message).with_hint("name a codec with --codec, such as zstd:1")
+            );
         }
         let codec = match &write.codec {
             None => TargetCodec::Keep,

@@ -150,7 +150,10 @@ fn open_one(
 ) -> Result<Source> {
     let mut hierarchy = Hierarchy::open(url, options)?;
     hierarchy.readable_store()?;
-    hierarchy.look_beside()?;
+    // over a network consolidated metadata is taken at its word, as other readers do: a slice lists nothing there
+    if hierarchy.store.as_ref().is_some_and(|store| !store.is_remote()) {
+        hierarchy.look_beside()?;
+    }
     let taken = taken(&hierarchy, wanted);
     // of what is needed nothing may be unknown: the arrays, what describes them, and the groups above them
     let needed = needed_by(&hierarchy.arrays, &taken, wanted.concat);

@@ -68,7 +68,10 @@ impl LocalPartial {
                 false
             }
             Found::Unfinished(contents) if is_worth_keeping(&places, &contents)? => match unfinished {
-                Unfinished::Refuse | Unfinished::Resume if contents.source_changed => {
+                // what differs now is named below
+                Unfinished::Refuse | Unfinished::Resume
+                    if contents.source_changed && contents.header.difference(header).is_none() =>
+                {
                     return Err(source_changed(&places.destination.display()));
                 }
                 Unfinished::Refuse => return Err(unfinished_error(&places)),

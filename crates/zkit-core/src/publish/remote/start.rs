@@ -135,7 +135,10 @@ impl RemotePartial {
                 false
             }
             Found::Unfinished(left) => match unfinished {
-                Unfinished::Refuse | Unfinished::Resume if place.source_changed()? => {
+                // what differs now is named below
+                Unfinished::Refuse | Unfinished::Resume
+                    if left.header.difference(header).is_none() && place.source_changed()? =>
+                {
                     return Err(source_changed(&place.destination.place()));
                 }
                 Unfinished::Refuse if left.records > 0 => return Err(unfinished_error(&place)),
