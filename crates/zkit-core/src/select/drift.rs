@@ -170,7 +170,7 @@ mod tests {
         let grid = floats(&[0.0, 0.25, 0.5, 10.0]);
         assert_eq!(kind(&grid, &floats(&[0.0, 0.252_4, 0.5, 10.0])), Some(DriftKind::Rounding));
         assert_eq!(kind(&grid, &floats(&[0.0, 0.2526, 0.5, 10.0])), Some(DriftKind::Other));
-        let single = floats(&[0.0, 0.1, 0.2].map(|value: f64| f64::from(value as f32)));
+        let single = floats(&[0.0_f32, 0.1, 0.2].map(f64::from));
         assert_eq!(kind(&floats(&[0.0, 0.1, 0.2]), &single), Some(DriftKind::Rounding));
         let seconds = |values: &[i64]| floats(&values.iter().map(|&value| value as f64).collect::<Vec<_>>());
         let (one, other) =

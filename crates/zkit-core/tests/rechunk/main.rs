@@ -1,6 +1,6 @@
 //! Copies onto other chunk grids, whatever the grids: zarrs writes the sources and reads the copies.
 
-#![expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small numbers")]
+#![expect(clippy::cast_possible_truncation, reason = "small numbers")]
 
 mod case;
 mod slices;
