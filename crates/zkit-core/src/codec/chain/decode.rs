@@ -153,23 +153,26 @@ impl Chain {
                 _ => {
                     let last =
                         self.steps[boundary..index].iter().all(|step| matches!(step.kind, Kind::Swap(_)));
-                    // what goes to the sink needs no buffer: another one would stay, as large as a chunk
-                    let mut next = if last { Vec::new() } else { scratch.take_used_buffer() };
-                    let current = &owned.as_deref().unwrap_or(encoded)[window.clone()];
-                    let result = match (&mut *sink, last) {
-                        (Sink::Slice(dst), true) => self.decode_step(index, scratch, current, dst),
-                        (Sink::Buffer(out, limit), true) => {
-                            self.decode_step_into(index, size, *limit, scratch, current, out)
+                    if last {
+                        // what goes to the sink takes no buffer: one more would stay, as large as a chunk
+                        let current = &owned.as_deref().unwrap_or(encoded)[window.clone()];
+                        match &mut *sink {
+                            Sink::Slice(dst) => self.decode_step(index, scratch, current, dst)?,
+                            Sink::Buffer(out, limit) => {
+                                self.decode_step_into(index, size, *limit, scratch, current, out)?;
+                            }
                         }
-                        (Sink::Slice(_), false) => {
-                            self.decode_step_into(index, size, u64::MAX, scratch, current, &mut next)
-                        }
-                        (Sink::Buffer(_, limit), false) => {
-                            self.decode_step_into(index, size, *limit, scratch, current, &mut next)
-                        }
+                        in_sink = true;
+                        continue;
+                    }
+                    let limit = match &*sink {
+                        Sink::Slice(_) => u64::MAX,
+                        Sink::Buffer(_, limit) => *limit,
                     };
+                    let mut next = scratch.take_used_buffer();
+                    let current = &owned.as_deref().unwrap_or(encoded)[window.clone()];
+                    let result = self.decode_step_into(index, size, limit, scratch, current, &mut next);
                     window = 0..next.len();
-                    in_sink = last;
                     if let Some(buffer) = owned.replace(next) {
                         scratch.give_back(buffer);
                     }
@@ -245,6 +248,42 @@ impl Chain {
             (Kind::Filter, CodecSpec::Filter(filter)) => filter::decode(filter, src, dst),
             (Kind::Compress, spec) => compress::decode_exact(spec, src, dst, (scratch, self.window_bytes)),
             _ => Err(self.unknown(index)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metadata::{Checksum, ChecksumPlace, DataType};
+
+    #[test]
+    fn however_often_a_chain_is_run_it_keeps_the_buffers_that_it_says() {
+        let zstd = || CodecSpec::Zstd { level: 1, checksum: false };
+        let transpose = || CodecSpec::Transpose(vec![1, 0]);
+        let crc32c = || CodecSpec::Checksum(Checksum::Crc32c, ChecksumPlace::End);
+        for (specs, between) in [
+            (vec![zstd()], 0),
+            (vec![zstd(), crc32c()], 0),
+            (vec![transpose(), zstd()], 1),
+            (vec![transpose(), CodecSpec::Shuffle(4), zstd(), crc32c()], 2),
+            (vec![transpose(), transpose(), CodecSpec::Shuffle(4), zstd()], 2),
+        ] {
+            let chain = Chain::from_specs(&specs, &DataType::UInt(4), &[100, 200], None).unwrap();
+            assert_eq!(chain.between(), between, "{specs:?}");
+            let data: Vec<u8> = (0..20_000u32).flat_map(u32::to_le_bytes).collect();
+            let (mut encoded, mut decoded) = (Vec::new(), vec![0; data.len()]);
+            chain.encode(&mut Scratch::new(), &data, &mut encoded).unwrap();
+            let mut scratch = Scratch::new();
+            for _ in 0..10 {
+                chain.decode_into(&mut scratch, &encoded, &mut decoded).unwrap();
+                assert!(decoded == data);
+            }
+            let kept: usize = scratch.buffers.iter().map(Vec::capacity).sum();
+            assert!(kept <= between * data.len(), "{specs:?}: {kept}");
+            chain.decode_range(&mut scratch, &encoded, 40..80, &mut [0; 40]).unwrap();
+            let kept: usize = scratch.buffers.iter().map(Vec::capacity).sum();
+            assert!(kept <= (between + 1) * data.len(), "{specs:?}: {kept}");
         }
     }
 }
