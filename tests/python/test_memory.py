@@ -104,7 +104,20 @@ def test_what_a_budget_refuses_the_budget_that_is_named_does(zkit, large, tmp_pa
 
 def test_a_byte_for_byte_copy_needs_no_memory_for_what_it_does_not_decode(zkit, large, tmp_path):
     (store, digest), copy = large, tmp_path / "copy.zarr"
-    outcome = zkit("recompress", store, copy, "--codec", "keep", "--memory", "32MiB", "--verify", "full", "--jobs", "2", timeout=300)
+    outcome = zkit(
+        "recompress",
+        store,
+        copy,
+        "--codec",
+        "keep",
+        "--memory",
+        "32MiB",
+        "--verify",
+        "full",
+        "--jobs",
+        "2",
+        timeout=300,
+    )
     assert outcome.code == 0, outcome.err
     assert outcome.peak_mb < 32 + PROGRAM_MB
     assert zkit.digests(copy)["/"] == digest

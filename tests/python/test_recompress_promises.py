@@ -2,8 +2,8 @@
 
 import pathlib
 
-import numpy as np
 import numcodecs
+import numpy as np
 import pytest
 import xarray as xr
 
@@ -52,10 +52,10 @@ def size(store, name=""):
 
 def test_a_dry_run_promises_the_bytes_that_are_written(zkit, weather, tmp_path):
     options = ["--chunks", "time=12,lat=32,lon=96", "--codec", "zstd:3"]
-    for number, options in enumerate(([], options)):
+    for number, more in enumerate(([], options)):
         copy = tmp_path / f"{number}.zarr"
-        promised = zkit.json("recompress", weather, copy, *options, "--dry-run")
-        done = zkit.json("recompress", weather, copy, *options)
+        promised = zkit.json("recompress", weather, copy, *more, "--dry-run")
+        done = zkit.json("recompress", weather, copy, *more)
         assert promised["estimated_bytes_encoded"] / 2 < done["bytes_written"] < promised["estimated_bytes_encoded"] * 2
 
 
@@ -96,7 +96,10 @@ def test_a_folder_is_not_named_as_a_file_and_the_hint_works(zkit, weather, tmp_p
     import subprocess
 
     monkeypatch.chdir(tmp_path)
-    for command in (["recompress", weather, "my copy.zip"], ["slice", weather, "--isel", "time=0", "--to", "my copy.zip"]):
+    for command in (
+        ["recompress", weather, "my copy.zip"],
+        ["slice", weather, "--isel", "time=0", "--to", "my copy.zip"],
+    ):
         outcome = zkit(*command)
         assert outcome.code == 2 and "zip file" in outcome.err, outcome.err
         assert not list(tmp_path.iterdir())

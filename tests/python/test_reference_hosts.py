@@ -95,7 +95,11 @@ def inside(zkit, folder):
             [zkit, *arguments, "--timeout", "5s", "--anonymous"], capture_output=True, timeout=60, check=False,
             env={**os.environ, "NO_COLOR": "1"},
         )  # fmt: skip
-        found[name] = {"asked": list(asked), "code": outcome.returncode, "said": (outcome.stdout + outcome.stderr).decode()}
+        found[name] = {
+            "asked": list(asked),
+            "code": outcome.returncode,
+            "said": (outcome.stdout + outcome.stderr).decode(),
+        }
 
     for target in ["http://93.184.216.34/x", "http://public.example.com/x", *REFUSED, *REDIRECTS]:
         file = references(folder, target)

@@ -1,7 +1,6 @@
 """What `zkit slice` makes of sources that differ: coordinates turned round or shifted, times in other units, variables that
 several sources hold, duplicates that only look different. xarray and cftime are the judges."""
 
-
 import numpy
 import pandas
 import pytest
@@ -26,7 +25,9 @@ def combined(zkit, tmp_path, datasets, *arguments, zarr_format=2):
     for number, dataset in enumerate(datasets):
         paths.append(write(dataset, tmp_path / f"{number}.zarr", zarr_format=zarr_format))
     destination = tmp_path / "slice.zarr"
-    outcome = zkit("slice", *paths, "--concat", "id", "--to", destination, "--verify", "full", "--format", "json", *arguments)
+    outcome = zkit(
+        "slice", *paths, "--concat", "id", "--to", destination, "--verify", "full", "--format", "json", *arguments
+    )
     found = opened(destination) if outcome.code == 0 else None
     assert destination.exists() == (outcome.code == 0)
     return outcome, found, [opened(path) for path in paths]
@@ -101,8 +102,20 @@ def test_rounding_may_be_passed_over_and_is_told(zkit, tmp_path, rounded):
     assert told["path"] == "/y"
     assert told["largest_difference"] == pytest.approx(abs(one.y.values - other.y.values).max())
     assert largest is None or told["largest_difference_text"] == largest
-    text = zkit("slice", tmp_path / "0.zarr", tmp_path / "1.zarr", "--concat", "id", "--allow", "coordinates", "--to", tmp_path / "again.zarr")
-    assert "overridden" in text.stdout.decode() and "`/y` differs by up to" in text.stdout.decode(), text.stdout.decode()
+    text = zkit(
+        "slice",
+        tmp_path / "0.zarr",
+        tmp_path / "1.zarr",
+        "--concat",
+        "id",
+        "--allow",
+        "coordinates",
+        "--to",
+        tmp_path / "again.zarr",
+    )
+    assert "overridden" in text.stdout.decode() and "`/y` differs by up to" in text.stdout.decode(), (
+        text.stdout.decode()
+    )
 
 
 def test_places_that_describe_data_are_bounded_too(zkit, tmp_path):
@@ -124,7 +137,9 @@ TIMES = {
     ),
     "days and seconds": (
         pandas.date_range("2020", periods=4),
-        pandas.to_datetime(["2021-01-01T00:00:01", "2021-02-03T04:05:06", "2021-01-03T00:00:00", "2022-01-01T00:00:00"]),
+        pandas.to_datetime(
+            ["2021-01-01T00:00:01", "2021-02-03T04:05:06", "2021-01-03T00:00:00", "2022-01-01T00:00:00"]
+        ),
     ),
     "missing times": (
         pandas.to_datetime(["2020-01-01", None, "2020-01-03", "2020-01-04"]),
@@ -177,7 +192,8 @@ def files(first, names, start, *, count=4, freq="6h", shift=0.0):
     begins = pandas.date_range(start, periods=64, freq=freq)[first : first + count]
     valid = begins.values[:, None] + numpy.arange(3).astype("timedelta64[h]").astype("timedelta64[ns]")
     variables = {
-        name: (("id", "x"), numpy.arange(count * 3, dtype="float32").reshape(count, 3) + first + shift) for name in names
+        name: (("id", "x"), numpy.arange(count * 3, dtype="float32").reshape(count, 3) + first + shift)
+        for name in names
     }
     coordinates = {
         "id": numpy.array(ids, dtype=object),

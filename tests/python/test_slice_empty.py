@@ -43,7 +43,10 @@ TAKEN = {
     "positions along another dimension": (["--isel", "x=1..3"], lambda d: d.isel(x=slice(1, 3))),
     "one position along another dimension": (["--isel", "x=-1"], lambda d: d.isel(x=-1)),
     "a value along another dimension": (["--sel", "x=20"], lambda d: d.sel(x=20)),
-    "the nearest value along another": (["--sel", "x=21", "--method", "nearest"], lambda d: d.sel(x=21, method="nearest")),
+    "the nearest value along another": (
+        ["--sel", "x=21", "--method", "nearest"],
+        lambda d: d.sel(x=21, method="nearest"),
+    ),
     "a list along another": (["--isel", "x=3,0"], lambda d: d.isel(x=[3, 0])),
     "one variable": (["--include", "e"], lambda d: d[["e"]]),
 }
@@ -89,7 +92,9 @@ def test_sources_of_none_are_concatenated(zkit, tmp_path, sizes, sorting):
     other = write(empty(other, first=5, offset=100), tmp_path / "b.zarr")
     outcome, found = answer(zkit, tmp_path, one, other, "--concat", "time", *sorting)
     assert outcome.code == 0, outcome.err
-    expected = xarray.concat([opened(one), opened(other)], "time", data_vars="minimal", coords="minimal", compat="override")
+    expected = xarray.concat(
+        [opened(one), opened(other)], "time", data_vars="minimal", coords="minimal", compat="override"
+    )
     assert_same(found, expected)
 
 

@@ -20,14 +20,18 @@ def left(folder):
     return sorted(path.name for path in folder.iterdir() if "partial" in path.name)
 
 
-@pytest.mark.parametrize("options", [[], ["--zarr-format", "3"], ["--zarr-format", "2", "--codec", "zstd:1"], ["--verify", "full"]])
+@pytest.mark.parametrize(
+    "options", [[], ["--zarr-format", "3"], ["--zarr-format", "2", "--codec", "zstd:1"], ["--verify", "full"]]
+)
 @pytest.mark.parametrize("writer", WRITERS)
 def test_each_store_is_the_selection_of_its_point(zkit, tmp_path, writer, options):
     if options[:2] == ["--zarr-format", "3"] or (options[:2] == ["--zarr-format", "2"] and "v3" in writer):
         options = [*options, *([] if "--codec" in options else ["--codec", "zstd:1"])]
     source = write(grid(), tmp_path / "source.zarr", **WRITERS[writer])
     destination = tmp_path / "split"
-    outcome = zkit("slice", source, "--points", points_file(tmp_path), "--split", "{name}.zarr", "--to", destination, *options)
+    outcome = zkit(
+        "slice", source, "--points", points_file(tmp_path), "--split", "{name}.zarr", "--to", destination, *options
+    )
     assert outcome.code == 0, outcome.err
     assert sorted(path.name for path in destination.iterdir()) == sorted(f"{name}.zarr" for name in POINTS)
     assert left(tmp_path) == []
@@ -42,7 +46,18 @@ def test_packed_and_masked_values_survive_the_way_over_scratch_space(zkit, tmp_p
     packed = {"t2m": {"dtype": "int16", "scale_factor": 0.01, "add_offset": 273.15, "_FillValue": -32768}}
     source = write(grid(), tmp_path / "source.zarr", encoding=packed)
     destination = tmp_path / "split"
-    arguments = ["--points", points_file(tmp_path), "--split", "{index}.zarr", "--to", destination, "--zarr-format", "3", "--codec", "zstd:1"]
+    arguments = [
+        "--points",
+        points_file(tmp_path),
+        "--split",
+        "{index}.zarr",
+        "--to",
+        destination,
+        "--zarr-format",
+        "3",
+        "--codec",
+        "zstd:1",
+    ]
     assert zkit("slice", source, *arguments).code == 0
     for index, (latitude, longitude) in enumerate(POINTS.values()):
         found = opened(destination / f"{index}.zarr").drop_vars("point")
@@ -63,7 +78,11 @@ def test_many_points_of_many_stores_are_read_as_often_as_points_without_split(zk
     assert split["reads"]["chunks"] <= together["reads"]["chunks"]
     # each source chunk once, and what all points take once more for each of the 40 stores
     own = sum(path.stat().st_size for path in (tmp_path / "together.zarr").rglob("*") if path.is_file())
-    assert split["bytes_read"] <= 1.5 * together["bytes_read"] + 40 * own, (split["bytes_read"], together["bytes_read"], own)
+    assert split["bytes_read"] <= 1.5 * together["bytes_read"] + 40 * own, (
+        split["bytes_read"],
+        together["bytes_read"],
+        own,
+    )
     written = [path for path in (tmp_path / "split").rglob("*") if path.is_file()]
     assert split["objects_written"] == len(written)
     assert split["bytes_written"] == sum(path.stat().st_size for path in written)
@@ -74,7 +93,17 @@ def test_many_points_of_many_stores_are_read_as_often_as_points_without_split(zk
 
 def test_a_plan_says_what_is_read_once_and_what_is_written(zkit, tmp_path):
     source = write(grid(), tmp_path / "source.zarr")
-    arguments = [source, "--points", points_file(tmp_path), "--split", "{name}.zarr", "--to", tmp_path / "split", "--format", "json"]
+    arguments = [
+        source,
+        "--points",
+        points_file(tmp_path),
+        "--split",
+        "{name}.zarr",
+        "--to",
+        tmp_path / "split",
+        "--format",
+        "json",
+    ]
     planned = zkit("slice", *arguments, "--dry-run")
     assert planned.code == 0, planned.err
     assert not (tmp_path / "split").exists() and left(tmp_path) == []
