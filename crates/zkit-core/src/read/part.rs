@@ -219,13 +219,18 @@ fn decode_part(
     let decoded = chain.decoded_bytes().unwrap_or(0);
     let item = decoded / chain.shape().iter().product::<usize>().max(1);
     let range = Part { start, shape }.hull(chain.shape(), item);
+    let range_start = range.start;
     if range.len() == run.len() {
         return chain.decode_range(scratch, encoded, range, run);
     }
+    // what must be decoded whole is copied from there
+    let is_whole = chain.partial_decode().is_none();
+    let range = if is_whole { 0..decoded } else { range };
+    let offset = if is_whole { range_start } else { 0 };
     let mut hull = vec![0; range.len()];
     chain.decode_range(scratch, encoded, range, &mut hull)?;
     let strides = c_strides(chain.shape(), item);
-    let from = Strided { offset: 0, strides: &strides };
+    let from = Strided { offset, strides: &strides };
     let to = Strided { offset: 0, strides: &c_strides(shape, item) };
     copy_strided(item, shape, &hull, from, run, to)
         .map_err(|error| CodecError::corrupt("chunk", error.to_string()))
