@@ -3,7 +3,7 @@
 //! A plan takes the groups of its sources from a [`Reviewed`], which only [`Hierarchy::review`] makes: so nobody plans a copy
 //! without having answered for every document that could not be read.
 
-use super::node::{GroupNode, Hierarchy};
+use super::node::{GroupNode, Hierarchy, with_groups_above};
 use crate::error::{Error, ErrorKind, Result};
 use crate::metadata::{Defect, Loss};
 
@@ -68,7 +68,10 @@ impl Hierarchy {
         let losses: Vec<&Defect> = self.losses().filter(|defect| concerns(defect)).collect();
         let refused: Vec<&Defect> =
             losses.iter().copied().filter(|defect| defect.loss != Loss::Unused).collect();
-        let all = refused.iter().find(|defect| defect.loss == Loss::Node && defect.path == "/");
+        let is_whole = |defect: &Defect| {
+            defect.loss == Loss::Node || (defect.loss == Loss::Attributes && self.array("/").is_some())
+        };
+        let all = refused.iter().find(|defect| defect.path == "/" && is_whole(defect));
         match (refused.first(), all, broken) {
             (Some(first), _, Broken::Refuse) => return Err(self.refusal(first, refused.len())),
             // nothing would be left to copy
@@ -86,11 +89,14 @@ impl Hierarchy {
                 why: format!("no Zarr node uses them: {names}{more}"),
             });
         }
-        let gone: Vec<String> = (losses.iter())
-            .filter(|defect| defect.loss == Loss::Attributes || defect.loss == Loss::Node)
-            .map(|defect| defect.path.clone())
-            .collect();
-        self.arrays.retain(|array| !gone.contains(&array.path));
+        let paths =
+            |loss| losses.iter().filter(move |defect| defect.loss == loss).map(|defect| defect.path.clone());
+        let (nameless, gone): (Vec<String>, Vec<String>) =
+            (paths(Loss::Attributes).collect(), paths(Loss::Node).collect());
+        // what lies below a node that is lost goes with it
+        let is_gone = |path: &str| with_groups_above(path).any(|above| gone.iter().any(|gone| gone == above));
+        self.arrays.retain(|array| !is_gone(&array.path) && !nameless.contains(&array.path));
+        self.groups.retain(|group| !is_gone(&group.path));
         Ok(Reviewed { groups: self.groups.clone(), left_out })
     }
 
@@ -156,7 +162,7 @@ mod tests {
             ("b/.zattrs", r#"{"units":"K",}"#, "the array", 1),
             ("b/.zattrs", "", "the array", 1),
             ("b/.zarray", "\u{feff}{}", "the node", 1),
-            ("g/.zgroup", "null", "the node", 2),
+            ("g/.zgroup", "null", "the node", 1),
             ("g/.zgroup", "{", "the node", 1),
             ("g/zarr.json", "{", "the node", 1),
             (".zmetadata", "{", "the consolidated metadata", 2),
