@@ -131,6 +131,10 @@ class Judge:
         copy, expected = folder / "copy.zarr", silence.expectation(cell)
         if outcome.code != 0 and expected == WHOLE:
             raise Failure("refuses what can be copied", first_line(outcome))
+        if expected == FREE:
+            if outcome.code not in (0, 2, 3):
+                raise Failure(f"exit {outcome.code}", first_line(outcome))
+            return
         skips = cell.command == "recompress --skip-broken"
         if outcome.code == 0 or (skips and outcome.code == 1):
             self.is_whole(cell, copy, outcome, skips)
@@ -172,7 +176,7 @@ class Judge:
     @staticmethod
     def left_out(cell, copy, text):
         """The nodes that --skip-broken may leave out: the broken one, if it is named; never the root, which is the copy."""
-        if cell.fault.family == "structure" or silence.state(*_case(cell)) != TOLD or not named(cell, text):
+        if cell.fault.family == "structure" or silence.expectation(cell) != TOLD or not named(cell, text):
             return ()
         node = cell.target.node
         if not (copy / node.strip("/")).exists():
@@ -188,6 +192,10 @@ class Judge:
         command = ["slice", source.url, "--isel", "valid_time=1..4", "--cache", "cache", *PLAIN, *PATIENCE]
         try:
             first = self.zkit(source, *command, cwd=folder)
+            if silence.expectation(cell) == FREE:
+                if first.code not in (0, 2, 3):
+                    raise Failure(f"exit {first.code}", first_line(first))
+                return
             if first.code == 0:
                 self.is_whole(cell, folder / first.json().get("store", "?"), first)
             elif silence.expectation(cell) == WHOLE:
@@ -272,10 +280,6 @@ def _kind(cell):
 def later_nodes(cell):
     """The nodes of the store that the one of the cell is concatenated with."""
     return cell.fault.nodes(offset=4) if cell.fault.nodes else stores.nodes(4)
-
-
-def _case(cell):
-    return cell.place, cell.layout, cell.target, cell.fault
 
 
 # ---- what is right ----------------------------------------------------------------------------------------------
