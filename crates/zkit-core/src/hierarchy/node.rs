@@ -161,7 +161,9 @@ impl Hierarchy {
     /// Returns the array at `path`, with or without the leading `/`.
     pub fn array(&self, path: &str) -> Option<&ArrayNode> {
         let path = format!("/{}", path.trim_matches('/'));
-        self.arrays.iter().find(|array| array.path == path)
+        // they are sorted as soon as all are known
+        let at = self.arrays.binary_search_by(|array| array.path.as_str().cmp(path.as_str())).ok()?;
+        Some(&self.arrays[at])
     }
 
     /// Returns the bytes behind the hierarchy, or why there are none that zkit reads.
