@@ -121,13 +121,15 @@ def test_what_nobody_allowed_is_not_read_and_said_so(zkit, store, tmp_path):
     assert any("chunks of 2 of 3 arrays" in what for what in part["stores"][0]["not_seen"])
 
 
-def test_arrays_whose_file_is_gone_or_short_are_left_to_those_who_follow(zkit, store, tmp_path):
+def test_arrays_whose_file_is_gone_are_left_to_those_who_follow_and_a_short_one_is_an_error(zkit, store, tmp_path):
     refs = written(store, tmp_path / "refs")
     (tmp_path / "refs" / "t2m.bin").unlink()
     size = (tmp_path / "refs" / "u10.bin").stat().st_size
     os.truncate(tmp_path / "refs" / "u10.bin", size - 1)
     outcome, seen = audit(zkit, refs)
-    assert outcome.code == 0 and [variable["array"] for variable in seen["variables"]] == ["/time"]
+    assert [variable["array"] for variable in seen["variables"]] == ["/time", "/u10"]
+    assert {one["array"] for one in seen["findings"] if one["severity"] == "error"} == {"/u10"}, seen["findings"]
+    assert any("chunks of 1 of 3 arrays" in what for what in seen["stores"][0]["not_seen"])
     followed = audit(zkit, refs, "--follow-references")[1]
     assert {finding["array"] for finding in found(followed, "dead-reference")} == {"/t2m", "/u10"}
     # a bare name, as one types it
